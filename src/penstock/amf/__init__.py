@@ -1,0 +1,1 @@
+"""AMF0 and AMF3: values to bytes and back, bounded."""

@@ -1,0 +1,47 @@
+"""The whole error tree. Whose fault it is decides the family.
+
+::
+
+    PenstockError
+    ├── MalformedInput          what came from outside is wrong: a peer, an encoder or a file
+    │   ├── ProtocolViolation   a peer broke RTMP; costs that connection, never the process
+    │   ├── MalformedAmf        bytes that are no AMF value, or one past our bounds
+    │   └── MalformedMedia      a payload or FLV file that is not what it claims to be
+    └── MisuseError             our own caller asked for what the state forbids: a bug of ours
+
+Messages name the layer first, then the numbers of the case in hand, so that one log line is enough to see what
+happened and where.
+"""
+
+
+class PenstockError(Exception):
+    """Root of everything that Penstock raises on purpose."""
+
+
+class MalformedInput(PenstockError):
+    """What came from outside is wrong. `layer` says which reader refused it."""
+
+    def __init__(self, layer: str, detail: str) -> None:
+        super().__init__(f"{layer}: {detail}")
+        self.layer = layer
+        self.detail = detail
+
+
+class ProtocolViolation(MalformedInput):
+    """The peer broke RTMP. `state` is the state that the connection was in, once a connection knows it."""
+
+    def __init__(self, layer: str, detail: str, state: str | None = None) -> None:
+        super().__init__(layer, detail if state is None else f"{detail} (connection {state})")
+        self.state = state
+
+
+class MalformedAmf(MalformedInput):
+    """Bytes that are no AMF value, or a value past our bounds of depth and size."""
+
+
+class MalformedMedia(MalformedInput):
+    """A payload or file that is not what it claims to be."""
+
+
+class MisuseError(PenstockError):
+    """Our own caller asked for what the state forbids."""

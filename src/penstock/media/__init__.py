@@ -1,0 +1,1 @@
+"""What payloads mean: frames, tags, codecs and FLV files."""

@@ -1,0 +1,1 @@
+"""RTMP without input or output: bytes in, events out, one at a time."""
