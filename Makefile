@@ -1,0 +1,50 @@
+# Each target that a person may call carries its help after two hashes.
+.DEFAULT_GOAL := help
+.PHONY: help run test setup check bench fuzz interop lock clean
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+SECONDS ?= 60
+SEED ?= 1
+DEBIAN_PACKAGES := ffmpeg nginx-light libnginx-mod-rtmp
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+run: setup ## set up everything and start Penstock
+	@.venv/bin/penstock up
+
+test: setup check ## set up everything, run all checks and all tests with coverage
+	.venv/bin/pytest --cov
+
+setup: .venv/.python-packages .venv/.debian-packages ## install what run and test need; no work when it is there
+
+.venv/.python-packages: pyproject.toml constraints.txt scripts/install_python_packages.sh
+	@scripts/install_python_packages.sh $(PYTHON) .venv
+	@touch $@
+
+# The list of packages is in this file, so the stamp depends on it; it lives in .venv, which must be there first.
+.venv/.debian-packages: Makefile scripts/install_debian_packages.sh | .venv/.python-packages
+	@scripts/install_debian_packages.sh $(DEBIAN_PACKAGES)
+	@touch $@
+
+check: .venv/.python-packages ## lint, formatting and types
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+
+bench: .venv/.python-packages ## measure the protocol core
+	.venv/bin/python -m bench.protocol
+
+fuzz: .venv/.python-packages ## feed the readers broken input: make fuzz SECONDS=60 SEED=1
+	.venv/bin/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
+
+interop: setup ## run the tests against FFmpeg and nginx-rtmp alone
+	.venv/bin/pytest tests/interop
+
+lock: ## write constraints.txt anew with the newest versions
+	@scripts/lock.sh $(PYTHON)
+
+clean: ## remove .venv, caches and reports
+	rm -rf .venv .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Makes the virtual environment and puts this package with its extras into it, every version from constraints.txt.
+# Usage: install_python_packages.sh PYTHON VENV
+set -eu
+
+python=$1
+venv=$2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+give_up() {
+    echo "setup: $1" >&2
+    exit 1
+}
+
+command -v "$python" >/dev/null || give_up "no $python on this machine; Penstock needs Python 3.11 or newer"
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    give_up "Penstock needs Python 3.11 or newer and $python is $version; name another: make PYTHON=python3.11"
+
+if [ ! -x "$venv/bin/pip" ]; then
+    # Debian's Python comes without ensurepip, which venv needs.
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || scripts/install_debian_packages.sh "python$version-venv"
+    echo "setup: making $venv with Python $version"
+    "$python" -m venv --clear "$venv" >"$log" 2>&1 || give_up "python -m venv failed: $(tail -n 1 "$log")"
+fi
+
+pip_install() {
+    "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --constraint constraints.txt "$@" >"$log" 2>&1 ||
+        give_up "pip could not install $*: $(grep '^ERROR' "$log" | tail -n 1)"
+}
+
+echo "setup: installing Python packages into $venv"
+# pip first: the one that Debian ships cannot hold builds to the constraints.
+pip_install --upgrade pip
+pip_install --build-constraint constraints.txt --editable '.[dev,pipeline]'
