@@ -1,0 +1,299 @@
+"""The shape of the building, held by reading the source of every module under src/penstock.
+
+Owns the import table, the list of what pure packages may not touch, and the bounds on files. Imports inside functions
+and under TYPE_CHECKING count like any other. Each rule is shown to fail on a small tree of its own.
+"""
+
+import ast
+import graphlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+SOURCE = REPOSITORY / "src" / "penstock"
+
+# Each row of the building and the rows that it may import. The root package itself may be imported by all.
+MAY_IMPORT: dict[str, set[str]] = {
+    "penstock": set(),
+    "errors": set(),
+    "facts": set(),
+    "config": {"errors"},
+    "amf": {"errors", "facts", "config"},
+    "protocol": {"errors", "facts", "config", "amf"},
+    "media": {"errors", "facts", "config", "amf"},
+    "relay": {"errors", "facts", "config", "amf", "protocol", "media"},
+    "serve": {"errors", "facts", "config", "amf", "protocol", "media", "relay"},
+    "pipeline": {"errors", "facts", "amf", "media"},
+    "cli": {"errors", "facts", "config", "amf", "protocol", "media", "relay", "serve", "pipeline"},
+    "__main__": {"cli"},
+}
+PURE = {"errors", "facts", "amf", "protocol", "media", "relay"}
+IMPURE_MODULES = {"asyncio", "socket", "time", "random", "secrets", "logging", "threading"}
+SPARK_ROW = "pipeline"
+
+MAX_LINES = 400
+REASON_FOR_LENGTH = re.compile(r"^# Long because: \S", re.MULTILINE)
+# Brackets keep the pattern from finding itself.
+LEFT_FOR_LATER = re.compile(r"\b(T[O]DO|F[I]XME)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    name: str
+    is_package: bool
+    text: str
+
+    @property
+    def row(self) -> str:
+        return row_of(self.name)
+
+
+def row_of(dotted: str) -> str:
+    parts = dotted.split(".")
+    return parts[1] if len(parts) > 1 else parts[0]
+
+
+def read_modules(source: Path) -> dict[str, Module]:
+    modules = {}
+    for path in sorted(source.rglob("*.py")):
+        parts = [source.name, *path.relative_to(source).with_suffix("").parts]
+        is_package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if is_package else parts)
+        modules[name] = Module(name, is_package, path.read_text(encoding="utf-8"))
+    return modules
+
+
+def imported_names(module: Module) -> Iterator[str]:
+    """Dotted names as deep as the statement goes: `from a.b import c` is a.b.c, be c a module or not."""
+    for node in ast.walk(ast.parse(module.text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                levels_up = node.level - 1 if module.is_package else node.level
+                parents = module.name.split(".")[: -levels_up or None]
+                base = ".".join([*parents, base] if base else parents)
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def imported_rows(module: Module, modules: dict[str, Module]) -> set[str]:
+    names = {name for name in imported_names(module) if name.split(".")[0] == "penstock"}
+    known = set(MAY_IMPORT) | {each.row for each in modules.values()}
+    rows = {row_of(name) for name in names}
+    return {row if row in known else "penstock" for row in rows}
+
+
+def forbidden_imports(modules: dict[str, Module]) -> list[str]:
+    found = []
+    for module in modules.values():
+        if module.row not in MAY_IMPORT:
+            found.append(f"{module.name} is in no row of the import table")
+            continue
+        allowed = MAY_IMPORT[module.row] | {module.row, "penstock"}
+        found += [f"{module.name} imports {row}" for row in sorted(imported_rows(module, modules) - allowed)]
+    return found
+
+
+def spark_outside_pipeline(modules: dict[str, Module]) -> list[str]:
+    return [
+        f"{module.name} imports {name}"
+        for module in modules.values()
+        if module.row != SPARK_ROW
+        for name in imported_names(module)
+        if name.split(".")[0] == "pyspark"
+    ]
+
+
+def impurities(modules: dict[str, Module]) -> list[str]:
+    return [f"{module.name}: {use}" for module in modules.values() if module.row in PURE for use in impure_uses(module)]
+
+
+def impure_uses(module: Module) -> Iterator[str]:
+    for name in imported_names(module):
+        if name.split(".")[0] in IMPURE_MODULES or name == "os.urandom":
+            yield name
+    for node in ast.walk(ast.parse(module.text)):
+        if isinstance(node, ast.Attribute) and node.attr == "urandom":
+            yield f"urandom in line {node.lineno}"
+
+
+def import_cycle(modules: dict[str, Module]) -> list[str]:
+    """The modules of one cycle, the first also last; empty if there is none."""
+    graph = {}
+    for module in modules.values():
+        graph[module.name] = {found for name in imported_names(module) if (found := nearest_module(name, modules))}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def nearest_module(dotted: str, modules: dict[str, Module]) -> str | None:
+    while dotted not in modules:
+        dotted, dot, _ = dotted.rpartition(".")
+        if not dot:
+            return None
+    return dotted
+
+
+def files_too_long(paths: Iterator[Path]) -> list[str]:
+    texts = ((path, path.read_text(encoding="utf-8")) for path in paths)
+    return [
+        path.name for path, text in texts if len(text.splitlines()) > MAX_LINES and not REASON_FOR_LENGTH.search(text)
+    ]
+
+
+def files_left_for_later(paths: Iterator[Path]) -> list[str]:
+    return [path.name for path in paths if LEFT_FOR_LATER.search(path.read_text(encoding="utf-8"))]
+
+
+def python_files() -> Iterator[Path]:
+    for folder in ("src", "tests", "bench", "fuzz"):
+        yield from sorted((REPOSITORY / folder).rglob("*.py"))
+
+
+def plant(folder: Path, files: dict[str, str]) -> dict[str, Module]:
+    """A small source tree with these files, read back as the real one is."""
+    source = folder / "penstock"
+    for name, text in {"__init__.py": "", **files}.items():
+        path = source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return read_modules(source)
+
+
+def test_every_module_imports_only_what_its_row_allows() -> None:
+    assert forbidden_imports(read_modules(SOURCE)) == []
+
+
+def test_only_the_pipeline_imports_pyspark() -> None:
+    assert spark_outside_pipeline(read_modules(SOURCE)) == []
+
+
+def test_pure_packages_touch_no_clock_socket_or_chance() -> None:
+    assert impurities(read_modules(SOURCE)) == []
+
+
+def test_modules_do_not_import_in_circles() -> None:
+    assert import_cycle(read_modules(SOURCE)) == []
+
+
+def test_a_long_file_says_why() -> None:
+    assert files_too_long(python_files()) == []
+
+
+def test_nothing_is_left_for_later() -> None:
+    assert files_left_for_later(python_files()) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "complaint"),
+    [
+        ("errors.py", "import penstock.facts", "penstock.errors imports facts"),
+        ("amf/amf0.py", "from penstock.protocol import chunk", "penstock.amf.amf0 imports protocol"),
+        ("media/flv.py", "from penstock import protocol", "penstock.media.flv imports protocol"),
+        ("protocol/chunk.py", "def f():\n    import penstock.media.tags", "penstock.protocol.chunk imports media"),
+        ("protocol/chunk.py", "from ..media import tags", "penstock.protocol.chunk imports media"),
+        ("protocol/__init__.py", "from .. import media", "penstock.protocol imports media"),
+        ("protocol/__init__.py", "from ..media.tags import key", "penstock.protocol imports media"),
+        ("relay/log.py", "from penstock.serve.pump import Pump", "penstock.relay.log imports serve"),
+        ("serve/app.py", "from penstock.pipeline import tables", "penstock.serve.app imports pipeline"),
+        ("pipeline/tables.py", "from penstock.relay.hub import Hub", "penstock.pipeline.tables imports relay"),
+        ("pipeline/tables.py", "from penstock.config import Config", "penstock.pipeline.tables imports config"),
+        ("__init__.py", "from penstock.errors import PenstockError", "penstock imports errors"),
+        ("stray.py", "", "penstock.stray is in no row of the import table"),
+        ("helpers/text.py", "", "penstock.helpers.text is in no row of the import table"),
+        (
+            "amf/amf0.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from penstock.media import flv",
+            "penstock.amf.amf0 imports media",
+        ),
+    ],
+)
+def test_an_import_against_the_table_is_found(tmp_path: Path, file: str, text: str, complaint: str) -> None:
+    assert forbidden_imports(plant(tmp_path, {file: text})) == [complaint]
+
+
+def test_imports_along_the_table_are_allowed(tmp_path: Path) -> None:
+    files = {
+        "__init__.py": "__version__ = '1'",
+        "errors.py": "",
+        "amf/amf0.py": "from penstock.errors import MalformedAmf",
+        "protocol/command.py": "from penstock.amf import amf0\nfrom . import chunk\nimport json",
+        "protocol/chunk.py": "",
+        "pipeline/sources/flv.py": "from penstock.media.flv import read_tags\nimport pyspark.sql",
+        "cli.py": "from penstock import __version__\nfrom penstock.serve import app",
+    }
+    modules = plant(tmp_path, files)
+    assert forbidden_imports(modules) + spark_outside_pipeline(modules) + impurities(modules) == []
+    assert import_cycle(modules) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["import pyspark", "from pyspark.sql import functions", "def f():\n    import pyspark"]
+)
+@pytest.mark.parametrize("file", ["cli.py", "media/flv.py", "serve/app.py"])
+def test_spark_outside_the_pipeline_is_found(tmp_path: Path, file: str, text: str) -> None:
+    assert len(spark_outside_pipeline(plant(tmp_path, {file: text}))) == 1
+
+
+@pytest.mark.parametrize("file", ["errors.py", "facts.py", "amf/a.py", "protocol/a.py", "media/a.py", "relay/a.py"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"import {name}" for name in sorted(IMPURE_MODULES)),
+        "import asyncio.events",
+        "from time import monotonic",
+        "def f():\n    import random as dice",
+        "from os import urandom",
+        "import os\nos.urandom(8)",
+        "import os as system\nkey = system.urandom",
+    ],
+)
+def test_an_impurity_is_found(tmp_path: Path, file: str, text: str) -> None:
+    assert len(impurities(plant(tmp_path, {file: text}))) == 1
+
+
+@pytest.mark.parametrize("file", ["serve/pump.py", "config.py", "pipeline/session.py", "cli.py"])
+def test_clocks_and_sockets_are_allowed_outside_the_pure_packages(tmp_path: Path, file: str) -> None:
+    assert impurities(plant(tmp_path, {file: "import asyncio, socket, time, os\nos.urandom(8)"})) == []
+
+
+def test_a_circle_of_imports_is_found(tmp_path: Path) -> None:
+    files = {
+        "amf/__init__.py": "from penstock.amf.amf0 import read_value",
+        "amf/amf0.py": "from penstock.amf import amf3",
+        "amf/amf3.py": "def f():\n    from penstock.amf import read_value",
+    }
+    cycle = import_cycle(plant(tmp_path, files))
+    assert set(cycle) == {"penstock.amf", "penstock.amf.amf0", "penstock.amf.amf3"}
+
+
+def test_a_module_that_imports_itself_is_a_circle(tmp_path: Path) -> None:
+    assert import_cycle(plant(tmp_path, {"errors.py": "import penstock.errors"})) == ["penstock.errors"] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("x = 1\n" * 400, []),
+        ("x = 1\n" * 401, ["a.py"]),
+        ("# Long because:\n" + "x = 1\n" * 400, ["a.py"]),
+        ("# Long because: one table\n" + "x = 1\n" * 400, []),
+    ],
+)
+def test_a_long_file_without_a_reason_is_found(tmp_path: Path, text: str, found: list[str]) -> None:
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    assert files_too_long(tmp_path.glob("*.py")) == found
+
+
+@pytest.mark.parametrize("word", ["TO" + "DO", "FIX" + "ME"])
+def test_work_left_for_later_is_found(tmp_path: Path, word: str) -> None:
+    (tmp_path / "a.py").write_text(f"x = 1  # {word}: better\n", encoding="utf-8")
+    assert files_left_for_later(tmp_path.glob("*.py")) == ["a.py"]
