@@ -1,9 +1,9 @@
 """The handshake (RTMP 1.0, section 5.2), both roles: bytes in, bytes out, until the first chunk may be read.
 
 Owns the order of C0, C1, C2 and S0, S1, S2, in the simple form and in the digest form of `handshake_digest`. Refuses
-every version but 3, as soon as its byte is there. Does not check what C2 and S2 say, since real peers differ and
-librtmp only warns. Knows no sockets, clock or chance: nonce and time are given by the caller, and so is the deadline,
-for which the caller asks `state`.
+every version but 3, as soon as its byte is there. Does not check what C2 and S2 say, since peers exist whose echo
+differs. Knows no sockets, clock or chance: nonce and time are given by the caller, who also keeps the deadline and asks
+`state` for it.
 
 The first packet of the peer (C1 or S1) decides the form. A version field of zero is the simple form; any other value
 announces a digest, and where none verifies the simple form holds all the same.
@@ -28,9 +28,9 @@ RTMP_VERSION = 3
 NONCE_BYTES = PACKET_BYTES - 8
 
 _NO_PROGRAM_VERSION = bytes(4)
-# What a Flash Player sends; servers look only for a value that is not zero.
+# Any value but zero announces the digest.
 _CLIENT_PROGRAM_VERSION = bytes((128, 0, 7, 2))
-# FFmpeg looks for a digest in S1 only if the first number is 3 or more.
+# FFmpeg looks for a digest in S1 only if the first number is 3 or more, and gives up if it then finds none.
 _SERVER_PROGRAM_VERSION = bytes((3, 5, 7, 1))
 
 # librtmp names three kinds of encrypted RTMP.
@@ -176,7 +176,7 @@ class ClientHandshake(_Handshake):
         super().__init__(nonce=nonce, time_ms=time_ms)
         self._offers_digest = digest
         if digest:
-            # The schema of every client seen: nginx-rtmp, FFmpeg and librtmp use the other one for RTMPE only.
+            # As nginx-rtmp, FFmpeg and librtmp do; librtmp keeps the other schema for RTMPE.
             c1 = write_digest(self._first_packet(_CLIENT_PROGRAM_VERSION), CLIENT_KEY, DigestSchema.DIGEST_THEN_KEY)
         else:
             c1 = self._first_packet(_NO_PROGRAM_VERSION)
