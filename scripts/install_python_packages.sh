@@ -20,17 +20,22 @@ version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 
 if [ ! -x "$venv/bin/pip" ]; then
     # Debian's Python comes without ensurepip, which venv needs.
-    "$python" -c 'import ensurepip, venv' 2>/dev/null || scripts/install_debian_packages.sh "python$version-venv"
+    "$python" -c 'import ensurepip; ensurepip.version()' >/dev/null 2>&1 ||
+        scripts/install_debian_packages.sh "python$version-venv"
     echo "setup: making $venv with Python $version"
-    "$python" -m venv --clear "$venv" >"$log" 2>&1 || give_up "python -m venv failed: $(tail -n 1 "$log")"
+    "$python" -m venv --clear "$venv" >"$log" 2>&1 || give_up "python -m venv failed: $(grep . "$log" | tail -n 1)"
 fi
 
+# Usage: pip_install WHAT ARGUMENT...
 pip_install() {
-    "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --constraint constraints.txt "$@" >"$log" 2>&1 ||
-        give_up "pip could not install $*: $(grep '^ERROR' "$log" | tail -n 1)"
+    what=$1
+    shift
+    "$venv/bin/python" -m pip --disable-pip-version-check install --quiet "$@" >"$log" 2>&1 ||
+        give_up "pip could not install $what: $(grep '^ERROR' "$log" | head -n 1)"
 }
 
 echo "setup: installing Python packages into $venv"
-# pip first: the one that Debian ships cannot hold builds to the constraints.
-pip_install --upgrade pip
-pip_install --build-constraint constraints.txt --editable '.[dev,pipeline]'
+# pip first: the one that Debian ships cannot hold builds to the constraints. Named outright, since pip blames a
+# conflict, not a silent registry, when it finds no version that a constraint allows.
+pip_install "the pinned pip" "$(grep '^pip==' constraints.txt)"
+pip_install "Penstock with its extras" --constraint constraints.txt --build-constraint constraints.txt --editable '.[dev,pipeline]'
