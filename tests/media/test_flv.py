@@ -89,9 +89,9 @@ def test_a_payload_past_24_bits_of_size_is_refused() -> None:
 
 
 def test_an_encrypted_tag_is_told_from_an_unknown_one() -> None:
-    with pytest.raises(MalformedMedia, match="^flv: encrypted tag 0x29 at offset 99$"):
+    with pytest.raises(MalformedMedia, match=r"^flv: encrypted tag 0x29 at offset 99$"):
         read_tag_header(bytes.fromhex("29 000005 000000 00 000000"), 0, 99)
-    with pytest.raises(MalformedMedia, match="^flv: unknown tag kind 0x89 at offset 7$"):
+    with pytest.raises(MalformedMedia, match=r"^flv: unknown tag kind 0x89 at offset 7$"):
         read_tag_header(bytes.fromhex("89 000005 000000 00 000000"), 0, 7)
 
 

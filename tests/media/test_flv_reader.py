@@ -16,8 +16,8 @@ from tests.support.golden import golden_bytes
 
 GOLDEN_NAMES = ["h264_aac.flv", "script_data.flv", "hevc_aac.flv", "av1.flv"]
 
-# ffprobe -show_packets -show_entries packet=dts,size,pos,flags: its position is that of the tag, its size is without the
-# 5 bytes (AVC) or 2 bytes (AAC) before the coded frame.
+# ffprobe -show_packets -show_entries packet=dts,size,pos,flags: its position is that of the tag, its size leaves out
+# the 5 bytes (AVC) or 2 bytes (AAC) before the coded frame.
 H264_PACKETS_BY_FFPROBE = [
     (0, 1393, 383, "K"),
     (100, 89, 1796, "_"),
@@ -189,8 +189,7 @@ def test_a_damaged_stream_is_refused_at_its_offset_and_stays_refused(data: bytes
     reader.receive_data(data)
     for _ in range(2):
         with pytest.raises(MalformedMedia) as caught:
-            while reader.next_tag() is not None:
-                pass
+            list(iter(reader.next_tag, None))
         assert str(caught.value) == complaint
 
 
