@@ -1,0 +1,378 @@
+"""Chunk streams (RTMP 1.0, section 5.3), the reading half: bytes in, whole messages out.
+
+Owns header compression, reassembly, the extended timestamp and the bounds on what a peer may make us hold. Knows no
+commands, sessions, sockets or clock. A Set Chunk Size or Abort that it delivers is obeyed by its caller, through
+`chunk_size` and `abort`, before the next message is asked for.
+
+How it is fast: a message whose bytes are all here is cut out at once, and the headers of a whole run of
+continuation chunks are checked by one strided slice and removed by one strided delete, so that the cost hardly
+depends on the chunk size. What is not whole is moved out of the receive buffer at once, so that feeding never
+copies what was already read.
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+
+from penstock.errors import ProtocolViolation
+from penstock.protocol.message import DEFAULT_CHUNK_SIZE, EXTENDED, MAX_MESSAGE_BYTES, Message
+
+_HEADER_BYTES = (11, 7, 3, 0)
+_FULL = Struct(">III")
+_TWO_WORDS = Struct(">II")
+_NO_BYTES = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLimits:
+    """What one connection may make us hold."""
+
+    max_buffered_bytes: int = 20 * 1024 * 1024
+    """Bytes really held: what is fed and unread, and all half messages together."""
+
+    max_chunk_streams: int = 128
+    """Chunk streams with remembered headers. Their numbers may be any of 2..65599."""
+
+
+class _ChunkStream:
+    """What the peer may leave out of the next header, and the message in hand."""
+
+    __slots__ = (
+        "body",
+        "continuation",
+        "delta_ms",
+        "extended",
+        "length",
+        "missing",
+        "raw_stream_id",
+        "stream_id",
+        "timestamp_ms",
+        "type_id",
+    )
+
+    def __init__(self, continuation: bytes) -> None:
+        self.continuation = continuation
+        self.timestamp_ms = 0
+        self.delta_ms = 0
+        self.extended: bytes | None = None
+        self.length = 0
+        self.type_id = 0
+        self.stream_id = 0
+        self.raw_stream_id = 0
+        self.body: bytearray | None = None
+        self.missing = 0
+
+
+class ChunkReader:
+    """Feed bytes, take messages one at a time."""
+
+    def __init__(self, limits: ChunkLimits | None = None, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self.chunk_size = DEFAULT_CHUNK_SIZE
+        self.max_message_bytes = max_message_bytes
+        self._limits = limits or ChunkLimits()
+        self._streams: dict[int, _ChunkStream] = {}
+        self._buffer = _NO_BYTES
+        self._position = 0
+        self._half_message_bytes = 0
+        self._open: _ChunkStream | None = None
+        """The chunk stream whose chunk is being read; None where a header comes next."""
+        self._open_id = 0
+        self._chunk_left = 0
+        self._repeats_extended: bool | None = None
+        """Whether the peer repeats the extended timestamp on continuations; None until its bytes have told."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes held for the peer: unread, and in half messages."""
+        return len(self._buffer) - self._position + self._half_message_bytes
+
+    def receive_data(self, data: bytes) -> None:
+        """Take what the peer sent. Copies only if something fed before is still unread."""
+        if self._position == len(self._buffer):
+            self._buffer = data
+        else:
+            self._buffer = self._buffer[self._position :] + data
+        self._position = 0
+        if len(self._buffer) + self._half_message_bytes > self._limits.max_buffered_bytes:
+            raise ProtocolViolation(
+                "chunk",
+                f"{len(self._buffer)} bytes unread and {self._half_message_bytes} in half messages,"
+                f" at most {self._limits.max_buffered_bytes} are held",
+            )
+
+    def abort(self, chunk_stream_id: int) -> None:
+        """Drop the half message on a chunk stream; its headers stay remembered. Nothing to drop is no error."""
+        stream = self._streams.get(chunk_stream_id)
+        if stream is not None and stream.body is not None:
+            self._half_message_bytes -= len(stream.body)
+            stream.body = None
+
+    def next_message(self) -> Message | None:
+        """The next whole message, or None if more bytes are needed."""
+        while True:
+            stream = self._open
+            if stream is None:
+                buffer = self._buffer
+                position = self._position
+                if position >= len(buffer):
+                    return None
+                first = buffer[position]
+                chunk_stream_id = first & 0x3F
+                stream = self._streams.get(chunk_stream_id)
+                # The shape of nearly all messages: a known chunk stream below 64, a type 0 or 1 header, a short time
+                # field, no message in hand. Everything else takes the long way round.
+                if stream is not None and first < 0x80 and stream.body is None and position + 12 <= len(buffer):
+                    if first >= 0x40:
+                        word0, word1 = _TWO_WORDS.unpack_from(buffer, position)
+                        delta_ms = word0 & 0xFFFFFF
+                        if delta_ms == EXTENDED:
+                            if not self._read_header(first):
+                                return None
+                            continue
+                        timestamp_ms = (stream.timestamp_ms + delta_ms) & 0xFFFFFFFF
+                        position += 8
+                    else:
+                        word0, word1, raw_stream_id = _FULL.unpack_from(buffer, position)
+                        timestamp_ms = delta_ms = word0 & 0xFFFFFF
+                        if delta_ms == EXTENDED:
+                            if not self._read_header(first):
+                                return None
+                            continue
+                        if raw_stream_id != stream.raw_stream_id:
+                            stream.raw_stream_id = raw_stream_id
+                            stream.stream_id = int.from_bytes(buffer[position + 8 : position + 12], "little")
+                        position += 12
+                    length = word1 >> 8
+                    stream.timestamp_ms = timestamp_ms
+                    stream.delta_ms = delta_ms
+                    stream.extended = None
+                    stream.length = length
+                    stream.type_id = type_id = word1 & 0xFF
+                    self._position = position
+                    if (
+                        length <= self.chunk_size
+                        and position + length <= len(buffer)
+                        and length <= self.max_message_bytes
+                    ):
+                        self._position = end = position + length
+                        return Message(type_id, timestamp_ms, stream.stream_id, buffer[position:end], chunk_stream_id)
+                    self._begin_message(chunk_stream_id, stream)
+                elif not self._read_header(first):
+                    return None
+                continue
+            if (message := self._read_body(stream)) is not None:
+                return message
+            if self._open is not None:
+                return None
+
+    def _begin_message(self, chunk_stream_id: int, stream: _ChunkStream) -> None:
+        if stream.length > self.max_message_bytes:
+            raise ProtocolViolation(
+                "chunk",
+                f"message of {stream.length} bytes (type {stream.type_id}) on chunk stream {chunk_stream_id},"
+                f" at most {self.max_message_bytes} are taken now",
+            )
+        stream.body = bytearray()
+        stream.missing = stream.length
+        self._open = stream
+        self._open_id = chunk_stream_id
+        self._chunk_left = min(self.chunk_size, stream.length)
+
+    def _read_header(self, first: int) -> bool:
+        """Read any chunk header at the position and open its chunk; False if not all of it is here."""
+        buffer = self._buffer
+        position = self._position
+        available = len(buffer) - position
+        chunk_type = first >> 6
+        chunk_stream_id = first & 0x3F
+        basic_bytes = 1
+        if chunk_stream_id < 2:
+            basic_bytes = 2 + chunk_stream_id
+            if available < basic_bytes:
+                return False
+            chunk_stream_id = 64 + int.from_bytes(buffer[position + 1 : position + basic_bytes], "little")
+        header_end = position + basic_bytes + _HEADER_BYTES[chunk_type]
+        if header_end > len(buffer):
+            return False
+        stream = self._streams.get(chunk_stream_id)
+        if stream is None:
+            stream = self._new_stream(chunk_type, chunk_stream_id, bytes(buffer[position : position + basic_bytes]))
+        if stream.body is not None:
+            return self._read_continuation(chunk_type, chunk_stream_id, stream, position + basic_bytes)
+        if chunk_type == 3:
+            return self._read_repeated_header(chunk_stream_id, stream, header_end)
+
+        fields = buffer[position + basic_bytes : header_end]
+        time_field = int.from_bytes(fields[:3], "big")
+        extended: bytes | None = None
+        if time_field == EXTENDED:
+            extended = buffer[header_end : header_end + 4]
+            if len(extended) < 4:
+                return False
+            time_field = int.from_bytes(extended, "big")
+            header_end += 4
+        # After a type 0 header the delta of a type 3 message is that header's time field: the specification says so,
+        # and FFmpeg writes by it.
+        stream.delta_ms = time_field
+        stream.timestamp_ms = time_field if chunk_type == 0 else (stream.timestamp_ms + time_field) & 0xFFFFFFFF
+        stream.extended = extended
+        if chunk_type < 2:
+            stream.length = int.from_bytes(fields[3:6], "big")
+            stream.type_id = fields[6]
+        if chunk_type == 0:
+            stream.stream_id = int.from_bytes(fields[7:11], "little")
+            stream.raw_stream_id = int.from_bytes(fields[7:11], "big")
+        self._streams[chunk_stream_id] = stream
+        self._position = header_end
+        self._begin_message(chunk_stream_id, stream)
+        return True
+
+    def _new_stream(self, chunk_type: int, chunk_stream_id: int, basic_header: bytes) -> _ChunkStream:
+        # librtmp opens chunk stream 2 with a type 1 header when it pings: time counts from 0 then.
+        if chunk_type > 1:
+            raise ProtocolViolation("chunk", f"type {chunk_type} header on unseen chunk stream {chunk_stream_id}")
+        if len(self._streams) >= self._limits.max_chunk_streams:
+            raise ProtocolViolation(
+                "chunk",
+                f"chunk stream {chunk_stream_id} would be one more than the {self._limits.max_chunk_streams} held",
+            )
+        return _ChunkStream(bytes([basic_header[0] | 0xC0]) + basic_header[1:])
+
+    def _read_repeated_header(self, chunk_stream_id: int, stream: _ChunkStream, header_end: int) -> bool:
+        """A type 3 header that opens a new message: everything is as before, the time moves on by the last delta."""
+        if stream.extended is not None and self._repeats_extended is not False:
+            extended = self._buffer[header_end : header_end + 4]
+            if len(extended) < 4:
+                return False
+            if self._repeats_extended or extended == stream.extended:
+                header_end += 4
+        stream.timestamp_ms = (stream.timestamp_ms + stream.delta_ms) & 0xFFFFFFFF
+        self._position = header_end
+        self._begin_message(chunk_stream_id, stream)
+        return True
+
+    def _read_continuation(self, chunk_type: int, chunk_stream_id: int, stream: _ChunkStream, position: int) -> bool:
+        """The header of a further chunk of the message in hand."""
+        if chunk_type == 1:
+            # Some encoders put a type 1 header on every chunk of a message; SRS bears with them while the length
+            # stays the same, and so do we. Any other header here means that the two sides have lost each other.
+            word0, word1 = _TWO_WORDS.unpack_from(self._buffer, position - 1)
+            if word1 != stream.length << 8 | stream.type_id or word0 & 0xFFFFFF == EXTENDED:
+                raise self._lost_step(chunk_type, chunk_stream_id, stream)
+            position += 7
+        elif chunk_type != 3:
+            raise self._lost_step(chunk_type, chunk_stream_id, stream)
+        elif stream.extended is not None:
+            repeats = self._repeats_extended
+            if repeats is None:
+                repeats = self._guess_habit(stream, position)
+            if repeats is None or (repeats and position + 4 > len(self._buffer)):
+                return False
+            position += 4 * repeats
+        self._position = position
+        self._open = stream
+        self._open_id = chunk_stream_id
+        self._chunk_left = min(self.chunk_size, stream.missing)
+        return True
+
+    def _lost_step(self, chunk_type: int, chunk_stream_id: int, stream: _ChunkStream) -> ProtocolViolation:
+        return ProtocolViolation(
+            "chunk",
+            f"type {chunk_type} header on chunk stream {chunk_stream_id} inside a message (type {stream.type_id},"
+            f" {stream.length - stream.missing} of {stream.length} bytes read)",
+        )
+
+    def _guess_habit(self, stream: _ChunkStream, position: int) -> bool | None:
+        """Whether four bytes of extended timestamp stand at the position, from a peer whose habit is not known.
+
+        Most peers repeat the value, MediaMTX writes zeros, some write nothing. Any other four bytes are payload, and
+        the habit is known from then on. The value itself and zeros may be payload too, so the place where the next
+        continuation must stand decides, if it is in one place only. None: more bytes are needed to tell.
+        """
+        buffer = self._buffer
+        candidate = buffer[position : position + 4]
+        chunk_bytes = min(self.chunk_size, stream.missing)
+        if not (stream.extended or b"").startswith(candidate) and any(candidate):
+            self._repeats_extended = False
+            return False
+        if len(candidate) < 4:
+            return None
+        bytes_after_chunk = stream.missing - chunk_bytes
+        if bytes_after_chunk == 0:
+            return True
+        head = stream.continuation
+        next_if_omitted = position + chunk_bytes
+        next_if_repeated = next_if_omitted + 4
+        needed = next_if_repeated + len(head)
+        if needed > len(buffer):
+            # Waiting is safe only for bytes that the peer must send under either habit.
+            must_come = next_if_omitted + len(head) + bytes_after_chunk
+            return None if needed <= must_come else True
+        fits_omitted = buffer[next_if_omitted : next_if_omitted + len(head)] == head
+        fits_repeated = buffer[next_if_repeated:needed] == head
+        if fits_omitted != fits_repeated:
+            self._repeats_extended = fits_repeated
+            return fits_repeated
+        return True
+
+    def _read_body(self, stream: _ChunkStream) -> Message | None:
+        """Take what is here of the open chunk and of the continuations that follow it without a break.
+
+        Leaves `_open` set if the bytes ended inside a chunk, and clears it where a header comes next.
+        """
+        position = self._position
+        available = len(self._buffer) - position
+        missing = stream.missing
+        left = self._chunk_left
+        chunk_size = self.chunk_size
+        take = min(left, available)
+        inside_chunk = take < left
+        region: bytes | bytearray
+        if missing == left or available <= left or (stream.extended is not None and self._repeats_extended is None):
+            region = self._buffer[position : position + take]
+            left -= take
+        else:
+            known_head = stream.continuation
+            head_bytes = (
+                len(known_head) if stream.extended is None or not self._repeats_extended else len(known_head) + 4
+            )
+            stride = chunk_size + head_bytes
+            take = min(missing + head_bytes * -(-(missing - left) // chunk_size), available)
+            heads, rest = divmod(take - left, stride)
+            if rest < head_bytes:
+                take -= rest
+                rest = 0
+            else:
+                heads += 1
+            region = bytearray(memoryview(self._buffer)[position : position + take])
+            unbroken = heads
+            for column, expected in enumerate(known_head):
+                found = region[left + column :: stride]
+                if found.count(expected) != heads:
+                    unbroken = min(unbroken, heads - len(found.lstrip(bytes((expected,)))))
+            if unbroken < heads:
+                take = left + unbroken * stride
+                del region[take:]
+                rest = 0
+            for column in reversed(range(head_bytes)):
+                del region[left + column :: stride]
+                stride -= 1
+            inside_chunk = rest > 0
+            left = chunk_size + head_bytes - rest
+        self._position = position + take
+        return self._add_to_message(stream, region, left if inside_chunk else 0)
+
+    def _add_to_message(self, stream: _ChunkStream, region: bytes | bytearray, chunk_left: int) -> Message | None:
+        body = stream.body or b""
+        stream.missing -= len(region)
+        if stream.missing == 0:
+            self._half_message_bytes -= len(body)
+            self._open = stream.body = None
+            payload = bytes(body + region) if body else bytes(region)
+            return Message(stream.type_id, stream.timestamp_ms, stream.stream_id, payload, self._open_id)
+        if isinstance(stream.body, bytearray):
+            stream.body += region
+        self._half_message_bytes += len(region)
+        self._chunk_left = min(chunk_left, stream.missing)
+        if chunk_left == 0:
+            self._open = None
+        return None
