@@ -1,0 +1,174 @@
+"""One RTMP connection without a role: handshake, chunks and control messages, in both directions.
+
+Owns byte counts, acknowledgements, windows, chunk sizes and pings, so that a session sees only what it must decide.
+Knows no commands. Time and randomness come with the handshake object it is given.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from penstock.protocol.chunk_reader import ChunkLimits, ChunkReader
+from penstock.protocol.chunk_writer import ChunkWriter
+from penstock.protocol.control import (
+    Abort,
+    Acknowledgement,
+    BandwidthLimit,
+    ControlMessage,
+    SetBufferLength,
+    SetChunkSize,
+    SetPeerBandwidth,
+    UnknownUserControl,
+    UserControl,
+    UserControlEvent,
+    WindowAcknowledgementSize,
+    read_control,
+    write_control,
+)
+from penstock.protocol.handshake import ClientHandshake, HandshakeState, ServerHandshake
+from penstock.protocol.message import MAX_MESSAGE_BYTES, Message, MessageType
+
+MessageTrace = Callable[[str, Message], None]
+"""Called with "received" or "sent" and the message, where every message is to be seen: debugging."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """What we announce, and what one peer may make us hold."""
+
+    window_bytes: int = 2_500_000
+    peer_bandwidth_bytes: int = 2_500_000
+    chunk_size: int = 4096
+    chunk_limits: ChunkLimits = field(default_factory=ChunkLimits)
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    max_message_bytes_before_connect: int = 64 * 1024
+    """A stranger has no use for large messages; connect itself is about 300 bytes."""
+    max_message_streams: int = 32
+
+
+class Connection:
+    """Bytes in, messages out one at a time; messages in, bytes out."""
+
+    def __init__(
+        self,
+        handshake: ServerHandshake | ClientHandshake,
+        settings: ConnectionSettings,
+        trace: MessageTrace | None = None,
+    ) -> None:
+        self.settings = settings
+        self._handshake = handshake
+        self._trace = trace
+        self._reader = ChunkReader(settings.chunk_limits, settings.max_message_bytes_before_connect)
+        self._writer = ChunkWriter()
+        self._outgoing: list[bytes] = []
+        self._is_handshaking = True
+        self._received_bytes = 0
+        self._acknowledged_bytes = 0
+        # Until the peer announces its window, the one that our own Set Peer Bandwidth asks it to use.
+        self._receive_window_bytes = settings.peer_bandwidth_bytes
+        self._send_window_bytes: int | None = None
+
+    @property
+    def handshake_state(self) -> HandshakeState:
+        """How far the handshake is; its deadline is the shell's."""
+        return self._handshake.state
+
+    @property
+    def used_digest(self) -> bool:
+        """Whether the handshake was the signed form."""
+        return self._handshake.used_digest
+
+    @property
+    def received_bytes(self) -> int:
+        """All bytes received so far, the handshake's with them."""
+        return self._received_bytes
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes held for the peer: unread, and in half messages."""
+        return self._reader.buffered_bytes
+
+    def receive_data(self, data: bytes) -> bool:
+        """Take what the peer sent. True if the handshake ended with it."""
+        self._received_bytes += len(data)
+        if self._is_handshaking:
+            self._handshake.receive_data(data)
+            if not self._handshake.is_done:
+                return False
+            self._is_handshaking = False
+            # Before anything that was queued while the handshake went on.
+            self._outgoing.insert(0, self._handshake.data_to_send())
+            self._reader.receive_data(self._handshake.trailing_data())
+            return True
+        self._reader.receive_data(data)
+        # At half the window: some encoders stop at the full one, waiting for what is under way to them.
+        if self._received_bytes - self._acknowledged_bytes >= self._receive_window_bytes // 2:
+            self._acknowledged_bytes = self._received_bytes
+            self.send_control(Acknowledgement(self._received_bytes & 0xFFFFFFFF))
+        return False
+
+    def next_message(self) -> Message | ControlMessage | None:
+        """The next message that is not wholly ours to deal with, or None if more bytes are needed."""
+        while (message := self._reader.next_message()) is not None:
+            if self._trace is not None:
+                self._trace("received", message)
+            if message.type_id > MessageType.SET_PEER_BANDWIDTH:
+                return message
+            if (control := self._obey(read_control(message.type_id, message.payload))) is not None:
+                return control
+        return None
+
+    def _obey(self, control: ControlMessage) -> ControlMessage | None:
+        match control:
+            case SetChunkSize(chunk_size):
+                self._reader.chunk_size = chunk_size
+            case Abort(chunk_stream_id):
+                self._reader.abort(chunk_stream_id)
+            case WindowAcknowledgementSize(window_bytes):
+                self._receive_window_bytes = window_bytes
+            case SetPeerBandwidth(window_bytes, limit):
+                self._limit_sending(window_bytes, limit)
+            case UserControl(UserControlEvent.PING_REQUEST, timestamp_ms):
+                self.send_control(UserControl(UserControlEvent.PING_RESPONSE, timestamp_ms))
+            case UserControl() | Acknowledgement() | SetBufferLength() | UnknownUserControl():
+                return control
+            case _:
+                assert_never(control)
+        return None
+
+    def _limit_sending(self, window_bytes: int, limit: BandwidthLimit) -> None:
+        """RTMP 1.0, section 5.4.5: answered with our own window if that changes by it.
+
+        What servers send is DYNAMIC, which the letter of the specification lets a client ignore; it is taken as
+        HARD, since all it costs is that answer.
+        """
+        if limit is BandwidthLimit.SOFT and self._send_window_bytes is not None:
+            window_bytes = min(window_bytes, self._send_window_bytes)
+        if window_bytes != self._send_window_bytes:
+            self.send_control(WindowAcknowledgementSize(window_bytes))
+
+    def allow_large_messages(self) -> None:
+        """The peer is known now: messages may have the full size."""
+        self._reader.max_message_bytes = self.settings.max_message_bytes
+
+    def send_message(self, message: Message) -> None:
+        """Queue a message."""
+        if self._trace is not None:
+            self._trace("sent", message)
+        self._outgoing.append(self._writer.write_message(message))
+
+    def send_control(self, control: ControlMessage) -> None:
+        """Queue a control message; a chunk size is our own from the next message on."""
+        if isinstance(control, WindowAcknowledgementSize):
+            self._send_window_bytes = control.window_bytes
+        self.send_message(write_control(control))
+        if isinstance(control, SetChunkSize):
+            self._writer.chunk_size = control.chunk_size
+
+    def data_to_send(self) -> bytes:
+        """What to send now. Asking for it empties it."""
+        if self._is_handshaking:
+            return self._handshake.data_to_send()
+        data = b"".join(self._outgoing)
+        self._outgoing.clear()
+        return data
