@@ -38,4 +38,6 @@ echo "setup: installing Python packages into $venv"
 # pip first: the one that Debian ships cannot hold builds to the constraints. Named outright, since pip blames a
 # conflict, not a silent registry, when it finds no version that a constraint allows.
 pip_install "the pinned pip" "$(grep '^pip==' constraints.txt)"
-pip_install "Penstock with its extras" --constraint constraints.txt --build-constraint constraints.txt --editable '.[dev,pipeline]'
+# venv brings a setuptools of its own; naming it here holds that one to its pin too.
+pip_install "Penstock with its extras" --constraint constraints.txt --build-constraint constraints.txt \
+    --editable '.[dev,pipeline]' setuptools
