@@ -145,6 +145,21 @@ def test_a_writer_that_leaves_back_pointers_zero_loses_nothing() -> None:
     assert (report.tags, report.cut_bytes, report.wrong_back_pointers) == (9, 2, 9)
 
 
+def test_a_large_tag_torn_in_a_back_pointer_of_zeros_is_whole() -> None:
+    frame = KEY + bytes(100_000)
+    data = write_file_header(has_audio=False, has_video=True) + write_tag(9, 0, frame)
+    after, report = repaired(data[:-4] + bytes(3))
+    assert (after, report.tags) == (data, 1)
+
+
+def test_a_damaged_size_that_lands_on_a_byte_like_a_tag_kind_is_not_believed() -> None:
+    data = bytearray(write_file_header(has_audio=True, has_video=False) + write_tag(8, 0, b"\x2f" + b"\x08" * 99) * 3)
+    second = 13 + 115
+    data[second + 3] -= 40
+    after, report = repaired(bytes(data))
+    assert (after, report.tags) == (bytes(data[:second]), 1)
+
+
 def test_the_zeros_that_a_power_cut_leaves_are_cut_off() -> None:
     torn, _, offsets = recording_of(len(TAGS))
     finished = recording_of(5)[1]
@@ -154,6 +169,16 @@ def test_the_zeros_that_a_power_cut_leaves_are_cut_off() -> None:
     after, report = repaired(torn[: offsets[5]] + bytes(5000))
     assert (after, report.cut_bytes) == (finished, 5000)
     assert report.reason == f"unknown tag kind 0x00 at offset {offsets[5]}"
+
+
+@pytest.mark.parametrize("excess", [1, 2, 3])
+def test_a_last_size_that_reaches_into_its_back_pointer_is_not_believed(excess: int) -> None:
+    _, whole, offsets = recording_of(len(TAGS))
+    damaged = bytearray(whole)
+    damaged[offsets[-2] + 3] += excess
+    after, report = repaired(bytes(damaged))
+    assert after == recording_of(len(TAGS) - 1)[1]
+    assert report.cut_bytes == 11 + len(KEY) + 4
 
 
 def test_a_damaged_size_does_not_lead_the_walk_astray() -> None:
@@ -237,7 +262,7 @@ def test_whatever_bytes_are_flipped_the_result_is_readable_and_stays_as_it_is(se
     if report.state is RepairState.UNUSABLE:
         assert after == data
         return
-    assert len(after) == report.file_bytes <= len(data)
+    assert len(after) == report.file_bytes <= len(data) + 3  # at most a torn back pointer is completed
     reader = FlvReader()
     reader.receive_data(after)
     assert len(list(iter(reader.next_tag, None))) == report.tags

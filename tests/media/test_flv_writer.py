@@ -171,7 +171,7 @@ def test_any_number_of_key_frames_fits_any_room_to_the_byte(room: int, keyframes
     assert ReservedMetadata.read(finish[24:-4]) is not None
 
 
-@pytest.mark.parametrize("spare", range(7))
+@pytest.mark.parametrize("spare", [0, 1, *range(950, 958)])  # with the 47 bytes of an empty index: up to 1,004
 def test_the_filler_takes_up_every_spare_byte(spare: int) -> None:
     payload_bytes = ReservedMetadata.with_room({}, 0).payload_bytes + spare
     payload = ReservedMetadata({}, payload_bytes).write(FlvIndexer(), 0)

@@ -6,7 +6,7 @@ true duration, size and key frame index into it. Other writers' files are only c
 and neither is one that holds no whole tag: the report says so, and nothing is raised but the file's own OSError.
 
 A back pointer confirms a tag. Where it disagrees, the tag is believed only if a tag header or the end of the file
-follows it: some writers leave the pointers 0, but a damaged size must not lead the walk astray. A few damaged bytes in
+follows: some writers leave the pointers 0, but a damaged size must not lead the walk astray. A few damaged bytes in
 the middle may thus cost all that follows them, and the report says how much.
 """
 
@@ -180,7 +180,7 @@ class _Walk:
         found = self._window.view(end, BACK_POINTER_BYTES)
         expected = write_back_pointer(TAG_HEADER_BYTES + size)
         if found != expected:
-            if len(found) == BACK_POINTER_BYTES and not self._is_tag_or_end(end + BACK_POINTER_BYTES):
+            if not self._is_believable(end, found, expected):
                 return self._stop(f"neither back pointer nor next tag fits the tag at offset {offset}")
             self.wrong_back_pointers += 1
         start = head[TAG_HEADER_BYTES : TAG_HEADER_BYTES + size]
@@ -191,9 +191,12 @@ class _Walk:
         self.is_last_back_pointer_right = found == expected
         return True
 
-    def _is_tag_or_end(self, offset: int) -> bool:
-        head = self._window.view(offset, TAG_HEADER_BYTES)
-        return offset == self._file_bytes or (head[0] in TAG_KINDS and not any(head[8:]))
+    def _is_believable(self, tag_end: int, found: bytes, expected: bytes) -> bool:
+        """Whether a tag without its true back pointer may still be what its header says."""
+        if len(found) < BACK_POINTER_BYTES:
+            return expected.startswith(found) or not any(found)
+        head = self._window.view(tag_end + BACK_POINTER_BYTES, TAG_HEADER_BYTES)
+        return not head or (head[0] in TAG_KINDS and not any(head[8:]))
 
     def _stop(self, reason: str) -> bool:
         self.stopped_by = reason
