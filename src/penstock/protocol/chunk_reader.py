@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from struct import Struct
 
 from penstock.errors import ProtocolViolation
+from penstock.protocol.extended_habit import guess_habit
 from penstock.protocol.message import DEFAULT_CHUNK_SIZE, EXTENDED, MAX_MESSAGE_BYTES, Message
 
 _HEADER_BYTES = (11, 7, 3, 0)
-_FULL = Struct(">III")
+_THREE_WORDS = Struct(">III")
 _TWO_WORDS = Struct(">II")
 _NO_BYTES = b""
+# Half the cost of calling Message: its own constructor is Python code around this.
+_new_tuple = tuple.__new__
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,59 +113,71 @@ class ChunkReader:
         """The next whole message, or None if more bytes are needed."""
         while True:
             stream = self._open
-            if stream is None:
-                buffer = self._buffer
-                position = self._position
-                if position >= len(buffer):
-                    return None
-                first = buffer[position]
-                chunk_stream_id = first & 0x3F
-                stream = self._streams.get(chunk_stream_id)
-                # The shape of nearly all messages: a known chunk stream below 64, a type 0 or 1 header, a short time
-                # field, no message in hand. Everything else takes the long way round.
-                if stream is not None and first < 0x80 and stream.body is None and position + 12 <= len(buffer):
-                    if first >= 0x40:
-                        word0, word1 = _TWO_WORDS.unpack_from(buffer, position)
-                        delta_ms = word0 & 0xFFFFFF
-                        if delta_ms == EXTENDED:
-                            if not self._read_header(first):
-                                return None
-                            continue
-                        timestamp_ms = (stream.timestamp_ms + delta_ms) & 0xFFFFFFFF
-                        position += 8
-                    else:
-                        word0, word1, raw_stream_id = _FULL.unpack_from(buffer, position)
-                        timestamp_ms = delta_ms = word0 & 0xFFFFFF
-                        if delta_ms == EXTENDED:
-                            if not self._read_header(first):
-                                return None
-                            continue
-                        if raw_stream_id != stream.raw_stream_id:
-                            stream.raw_stream_id = raw_stream_id
-                            stream.stream_id = int.from_bytes(buffer[position + 8 : position + 12], "little")
-                        position += 12
-                    length = word1 >> 8
-                    stream.timestamp_ms = timestamp_ms
-                    stream.delta_ms = delta_ms
-                    stream.extended = None
-                    stream.length = length
-                    stream.type_id = type_id = word1 & 0xFF
-                    self._position = position
-                    if (
-                        length <= self.chunk_size
-                        and position + length <= len(buffer)
-                        and length <= self.max_message_bytes
-                    ):
-                        self._position = end = position + length
-                        return Message(type_id, timestamp_ms, stream.stream_id, buffer[position:end], chunk_stream_id)
-                    self._begin_message(chunk_stream_id, stream)
-                elif not self._read_header(first):
-                    return None
-                continue
-            if (message := self._read_body(stream)) is not None:
-                return message
-            if self._open is not None:
+            if stream is not None:
+                message = self._read_body(stream)
+                if message is not None or self._open is not None:
+                    return message
+            buffer = self._buffer
+            position = self._position
+            if position >= len(buffer):
                 return None
+            first = buffer[position]
+            stream = self._streams.get(first & 0x3F)
+            # The shape of nearly all messages: a known chunk stream below 64, a type 0 or 1 header, no message in
+            # hand, and bytes enough for the longest such header. Everything else takes the long way round.
+            if stream is not None and first < 0x80 and stream.body is None and position + 16 <= len(buffer):
+                if (message := self._read_common(stream, first)) is not None:
+                    return message
+            elif not self._read_header(first):
+                return None
+
+    def _read_common(self, stream: _ChunkStream, first: int) -> Message | None:
+        """Read the common header, and the message with it if that is here in unbroken chunks; else open its chunk."""
+        buffer = self._buffer
+        position = self._position
+        if first >= 0x40:
+            word0, word1 = _TWO_WORDS.unpack_from(buffer, position)
+            position += 8
+        else:
+            word0, word1, raw_stream_id = _THREE_WORDS.unpack_from(buffer, position)
+            position += 12
+            if raw_stream_id != stream.raw_stream_id:
+                stream.raw_stream_id = raw_stream_id
+                stream.stream_id = int.from_bytes(buffer[position - 4 : position], "little")
+        delta_ms = word0 & 0xFFFFFF
+        extended: bytes | None = None
+        if delta_ms == EXTENDED:
+            extended = buffer[position : position + 4]
+            delta_ms = int.from_bytes(extended, "big")
+            position += 4
+        timestamp_ms = (stream.timestamp_ms + delta_ms) & 0xFFFFFFFF if first >= 0x40 else delta_ms
+        length = word1 >> 8
+        stream.extended = extended
+        stream.timestamp_ms = timestamp_ms
+        stream.delta_ms = delta_ms
+        stream.length = length
+        stream.type_id = type_id = word1 & 0xFF
+
+        payload: bytes | None = None
+        chunk_size = self.chunk_size
+        end = position + length
+        if length <= chunk_size:
+            if end <= len(buffer):
+                payload = buffer[position:end]
+        elif extended is None:
+            heads = (length - 1) // chunk_size
+            end += heads
+            stride = chunk_size + 1
+            if end <= len(buffer) and buffer[position + chunk_size : end : stride].count(first | 0xC0) == heads:
+                body = bytearray(memoryview(buffer)[position:end])
+                del body[chunk_size::stride]
+                payload = bytes(body)
+        if payload is None or length > self.max_message_bytes:
+            self._position = position
+            self._begin_message(first & 0x3F, stream)
+            return None
+        self._position = end
+        return _new_tuple(Message, (type_id, timestamp_ms, stream.stream_id, payload, first & 0x3F))
 
     def _begin_message(self, chunk_stream_id: int, stream: _ChunkStream) -> None:
         if stream.length > self.max_message_bytes:
@@ -264,7 +279,17 @@ class ChunkReader:
         elif stream.extended is not None:
             repeats = self._repeats_extended
             if repeats is None:
-                repeats = self._guess_habit(stream, position)
+                guess = guess_habit(
+                    self._buffer,
+                    position,
+                    stream.extended,
+                    stream.continuation,
+                    chunk_bytes=min(self.chunk_size, stream.missing),
+                    missing_bytes=stream.missing,
+                )
+                repeats = guess.repeats
+                if guess.is_certain:
+                    self._repeats_extended = repeats
             if repeats is None or (repeats and position + 4 > len(self._buffer)):
                 return False
             position += 4 * repeats
@@ -280,39 +305,6 @@ class ChunkReader:
             f"type {chunk_type} header on chunk stream {chunk_stream_id} inside a message (type {stream.type_id},"
             f" {stream.length - stream.missing} of {stream.length} bytes read)",
         )
-
-    def _guess_habit(self, stream: _ChunkStream, position: int) -> bool | None:
-        """Whether four bytes of extended timestamp stand at the position, from a peer whose habit is not known.
-
-        Most peers repeat the value, MediaMTX writes zeros, some write nothing. Any other four bytes are payload, and
-        the habit is known from then on. The value itself and zeros may be payload too, so the place where the next
-        continuation must stand decides, if it is in one place only. None: more bytes are needed to tell.
-        """
-        buffer = self._buffer
-        candidate = buffer[position : position + 4]
-        chunk_bytes = min(self.chunk_size, stream.missing)
-        if not (stream.extended or b"").startswith(candidate) and any(candidate):
-            self._repeats_extended = False
-            return False
-        if len(candidate) < 4:
-            return None
-        bytes_after_chunk = stream.missing - chunk_bytes
-        if bytes_after_chunk == 0:
-            return True
-        head = stream.continuation
-        next_if_omitted = position + chunk_bytes
-        next_if_repeated = next_if_omitted + 4
-        needed = next_if_repeated + len(head)
-        if needed > len(buffer):
-            # Waiting is safe only for bytes that the peer must send under either habit.
-            must_come = next_if_omitted + len(head) + bytes_after_chunk
-            return None if needed <= must_come else True
-        fits_omitted = buffer[next_if_omitted : next_if_omitted + len(head)] == head
-        fits_repeated = buffer[next_if_repeated:needed] == head
-        if fits_omitted != fits_repeated:
-            self._repeats_extended = fits_repeated
-            return fits_repeated
-        return True
 
     def _read_body(self, stream: _ChunkStream) -> Message | None:
         """Take what is here of the open chunk and of the continuations that follow it without a break.

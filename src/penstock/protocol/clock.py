@@ -6,40 +6,41 @@ makes such a step. Time may go back, and a single message with time 0 in mid-str
 trace in what follows.
 """
 
-_CIRCLE = 1 << 32
-_HALF = 1 << 31
-_NEARLY_HALF = _HALF - 60_000
+_CIRCLE_MS = 1 << 32
+_HALF_MS = 1 << 31
+_NEARLY_HALF_MS = _HALF_MS - 60_000
+_NEVER = -1
 
 
 class UnwrappingClock:
-    """The clock of one message stream."""
+    """The clock of one message stream. The first timestamp is taken as it is."""
 
     __slots__ = ("_raw_ms", "_time_ms")
 
     def __init__(self) -> None:
-        self._raw_ms: int | None = None
-        self._time_ms = 0
+        self._raw_ms = _NEVER
+        self._time_ms = _NEVER
 
     def unwrap(self, raw_ms: int) -> int:
         """The time that a 32-bit timestamp stands for; the next one is seen from there."""
-        self._time_ms = time_ms = self.peek(raw_ms)
+        step_ms = raw_ms - self._raw_ms
+        if step_ms >= _NEARLY_HALF_MS or step_ms <= -_NEARLY_HALF_MS:
+            step_ms = self._step_to(raw_ms)
         self._raw_ms = raw_ms
+        self._time_ms = time_ms = self._time_ms + step_ms
         return time_ms
 
     def peek(self, raw_ms: int) -> int:
-        """The same without moving the clock. The first timestamp of all is taken as it is."""
-        if self._raw_ms is None:
-            return raw_ms
+        """The same without moving the clock."""
+        return self._time_ms + self._step_to(raw_ms)
+
+    def _step_to(self, raw_ms: int) -> int:
         step_ms = raw_ms - self._raw_ms
-        if step_ms >= _NEARLY_HALF or step_ms <= -_NEARLY_HALF:
-            step_ms = _around(step_ms)
-        return self._time_ms + step_ms
-
-
-def _around(step_ms: int) -> int:
-    step_ms = (step_ms + _HALF) % _CIRCLE - _HALF
-    if step_ms <= -_NEARLY_HALF:
-        return step_ms + _HALF
-    if step_ms >= _NEARLY_HALF:
-        return step_ms - _HALF
-    return step_ms
+        if self._raw_ms == _NEVER:
+            return step_ms
+        step_ms = (step_ms + _HALF_MS) % _CIRCLE_MS - _HALF_MS
+        if step_ms <= -_NEARLY_HALF_MS:
+            return step_ms + _HALF_MS
+        if step_ms >= _NEARLY_HALF_MS:
+            return step_ms - _HALF_MS
+        return step_ms

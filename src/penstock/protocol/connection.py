@@ -32,6 +32,9 @@ MessageTrace = Callable[[str, Message], None]
 """Called with "received" or "sent" and the message, where every message is to be seen: debugging."""
 
 
+_LAST_CONTROL_TYPE = int(MessageType.SET_PEER_BANDWIDTH)
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
     """What we announce, and what one peer may make us hold."""
@@ -112,7 +115,7 @@ class Connection:
         while (message := self._reader.next_message()) is not None:
             if self._trace is not None:
                 self._trace("received", message)
-            if message.type_id > MessageType.SET_PEER_BANDWIDTH:
+            if message.type_id > _LAST_CONTROL_TYPE:
                 return message
             if (control := self._obey(read_control(message.type_id, message.payload))) is not None:
                 return control

@@ -43,6 +43,8 @@ AUDIO_CHUNK_STREAM_ID = 4
 VIDEO_CHUNK_STREAM_ID = 6
 DATA_CHUNK_STREAM_ID = 7
 _MEDIA_TYPES = frozenset((8, 9))
+# Half the cost of calling MediaReceived: its own constructor is Python code around this.
+_new_tuple = tuple.__new__
 
 
 class MessageStream:
@@ -131,7 +133,8 @@ class Session(ABC):
                     if type_id in _MEDIA_TYPES:
                         stream = self._streams.get(stream_id) or self._stream_for(stream_id)
                         if stream is not None and stream.takes_media:
-                            return MediaReceived(type_id, stream.stream_id, stream.clock.unwrap(timestamp_ms), payload)
+                            time_ms = stream.clock.unwrap(timestamp_ms)
+                            return _new_tuple(MediaReceived, (type_id, stream.stream_id, time_ms, payload))
                         self._on_stray_media(incoming)
                     else:
                         self._on_message(incoming)
