@@ -354,15 +354,15 @@ class ChunkReader:
         return self._add_to_message(stream, region, left if inside_chunk else 0)
 
     def _add_to_message(self, stream: _ChunkStream, region: bytes | bytearray, chunk_left: int) -> Message | None:
-        body = stream.body or b""
+        body = stream.body or bytearray()
         stream.missing -= len(region)
         if stream.missing == 0:
             self._half_message_bytes -= len(body)
             self._open = stream.body = None
             payload = bytes(body + region) if body else bytes(region)
             return Message(stream.type_id, stream.timestamp_ms, stream.stream_id, payload, self._open_id)
-        if isinstance(stream.body, bytearray):
-            stream.body += region
+        body += region
+        stream.body = body
         self._half_message_bytes += len(region)
         self._chunk_left = min(chunk_left, stream.missing)
         if chunk_left == 0:

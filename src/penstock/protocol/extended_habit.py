@@ -30,19 +30,17 @@ def guess_habit(
         return HabitGuess(repeats=False, is_certain=True)
     if len(candidate) < 4:
         return HabitGuess(repeats=None, is_certain=False)
-    bytes_after_chunk = missing_bytes - chunk_bytes
-    if bytes_after_chunk == 0:
-        # The last chunk: no header to go by, and the peer may wait for an answer before it sends more.
-        return HabitGuess(repeats=True, is_certain=False)
     next_if_omitted = position + chunk_bytes
     next_if_repeated = next_if_omitted + 4
     end_if_repeated = next_if_repeated + len(continuation)
+    # Only bytes that the peer must send under either habit are waited for, as it may want an answer before it sends
+    # more, and only a few of them. What has arrived beyond them is not looked at: the guess must not depend on timing.
+    bytes_after_chunk = missing_bytes - chunk_bytes
+    end_of_sure_bytes = next_if_omitted + len(continuation) + bytes_after_chunk
+    if bytes_after_chunk == 0 or end_if_repeated > end_of_sure_bytes or chunk_bytes > _MAX_BYTES_TO_WAIT_FOR:
+        return HabitGuess(repeats=True, is_certain=False)
     if end_if_repeated > len(buffer):
-        # Waiting is safe only for bytes that the peer must send under either habit, and cheap only if they are few.
-        if chunk_bytes > _MAX_BYTES_TO_WAIT_FOR:
-            return HabitGuess(repeats=True, is_certain=False)
-        bytes_sure_to_come = next_if_omitted + len(continuation) + bytes_after_chunk
-        return HabitGuess(repeats=None if end_if_repeated <= bytes_sure_to_come else True, is_certain=False)
+        return HabitGuess(repeats=None, is_certain=False)
     fits_omitted = buffer[next_if_omitted : next_if_omitted + len(continuation)] == continuation
     fits_repeated = buffer[next_if_repeated:end_if_repeated] == continuation
     if fits_omitted == fits_repeated:
