@@ -35,7 +35,7 @@ pip_install() {
 }
 
 echo "setup: installing Python packages into $venv"
-# pip first: the one that Debian ships cannot hold builds to the constraints. Named outright, since pip blames a
+# pip first: the one that Debian ships has no --build-constraint. Named outright, since pip blames a
 # conflict, not a silent registry, when it finds no version that a constraint allows.
 pip_install "the pinned pip" "$(grep '^pip==' constraints.txt)"
 # venv brings a setuptools of its own; naming it here holds that one to its pin too.
