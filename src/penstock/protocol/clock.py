@@ -9,6 +9,7 @@ trace in what follows.
 _CIRCLE_MS = 1 << 32
 _HALF_MS = 1 << 31
 _NEARLY_HALF_MS = _HALF_MS - 60_000
+_QUARTER_MS = 1 << 30
 _NEVER = -1
 
 
@@ -22,9 +23,12 @@ class UnwrappingClock:
         self._time_ms = _NEVER
 
     def unwrap(self, raw_ms: int) -> int:
-        """The time that a 32-bit timestamp stands for; the next one is seen from there."""
+        """The time that a 32-bit timestamp stands for; the next one is seen from there, unless it is a far 0."""
         step_ms = raw_ms - self._raw_ms
-        if step_ms >= _NEARLY_HALF_MS or step_ms <= -_NEARLY_HALF_MS:
+        if step_ms >= _QUARTER_MS or step_ms <= -_QUARTER_MS:
+            if raw_ms == 0 and _QUARTER_MS <= self._raw_ms <= _CIRCLE_MS - _QUARTER_MS:
+                # The way back from 0 could pass for the wrap of a 31-bit peer where the way to it did not.
+                return self.peek(0)
             step_ms = self._step_to(raw_ms)
         self._raw_ms = raw_ms
         self._time_ms = time_ms = self._time_ms + step_ms
