@@ -79,6 +79,8 @@ class Capabilities:
             properties["audioFourCcInfoMap"] = {name: float(info) for name, info in self.audio_four_cc.items()}
         if self.caps_ex:
             properties["capsEx"] = float(self.caps_ex)
+        if self.video_function:
+            properties["videoFunction"] = float(self.video_function)
         return properties
 
 
@@ -110,6 +112,6 @@ def _read_infos(infos: AmfValue) -> dict[str, FourCcInfo]:
 
 def _read_bits(value: AmfValue, known_bits: int) -> int:
     # Bits are numbers of AMF0, so floating point: what is no whole number below 2^32 says nothing.
-    if not isinstance(value, int | float) or not 0 <= value < 1 << 32:
+    if not isinstance(value, int | float) or not 0 <= value < 1 << 32 or value % 1:
         return 0
     return int(value) & known_bits
