@@ -61,7 +61,7 @@ def as_text(value: AmfValue) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{value:g}"
+        return f"{value}".removesuffix(".0")
     return None
 
 
