@@ -221,8 +221,8 @@ class ClientSession(Session):
             self._events.append(Connected(properties, status, read_capabilities({**status, **properties})))
         elif isinstance(question, CreateStream):
             stream_id = as_number(result.values[1]) if len(result.values) > 1 else None
-            if stream_id is None or not 1 <= stream_id <= _MAX_STREAM_ID:
-                self._events.append(CallRefused("createStream", "", f"the answer has no stream id: {stream_id}"))
+            if stream_id is None or not 1 <= stream_id <= _MAX_STREAM_ID or int(stream_id) in self._streams:
+                self._events.append(CallRefused("createStream", "", f"the answer has no free stream id: {stream_id}"))
                 return
             stream = MessageStream(int(stream_id))
             self._streams[stream.stream_id] = stream
