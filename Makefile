@@ -6,7 +6,7 @@
 PYTHON ?= python3
 SECONDS ?= 60
 SEED ?= 1
-DEBIAN_PACKAGES := ffmpeg nginx-light libnginx-mod-rtmp
+DEBIAN_PACKAGES := ffmpeg nginx-light libnginx-mod-rtmp rtmpdump
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
