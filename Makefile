@@ -7,6 +7,9 @@ PYTHON ?= python3
 SECONDS ?= 60
 SEED ?= 1
 DEBIAN_PACKAGES := ffmpeg nginx-light libnginx-mod-rtmp rtmpdump
+# Large, so only for `make interop`, which alone runs the tests in EXTENDED_TESTS.
+INTEROP_PACKAGES := gstreamer1.0-tools gstreamer1.0-plugins-good gstreamer1.0-plugins-bad vlc-bin vlc-plugin-base
+EXTENDED_TESTS := tests/interop/extended
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -15,7 +18,7 @@ run: setup ## set up everything and start Penstock
 	@.venv/bin/penstock up
 
 test: setup check ## set up everything, run all checks and all tests with coverage
-	.venv/bin/pytest --cov
+	.venv/bin/pytest --cov --ignore=$(EXTENDED_TESTS)
 
 setup: .venv/.python-packages .venv/.debian-packages ## install what run and test need; no work when it is there
 
@@ -39,7 +42,8 @@ bench: .venv/.python-packages ## measure the protocol core
 fuzz: .venv/.python-packages ## feed the readers broken input: make fuzz SECONDS=60 SEED=1
 	.venv/bin/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
 
-interop: setup ## run the tests against FFmpeg and nginx-rtmp alone
+interop: setup ## run the tests against real programs alone, GStreamer and VLC with them
+	@scripts/install_debian_packages.sh $(INTEROP_PACKAGES)
 	.venv/bin/pytest tests/interop
 
 lock: ## write constraints.txt anew with the newest versions
