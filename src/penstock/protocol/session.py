@@ -127,7 +127,8 @@ class Session(ABC):
         connection = self._connection
         try:
             while True:
-                incoming = self._next_item() if self._aggregate is not None else connection.next_message()
+                item = None if self._aggregate is None else self._next_item()
+                incoming = connection.next_message() if item is None else item
                 if isinstance(incoming, Message):
                     type_id, timestamp_ms, stream_id, payload, _ = incoming
                     if type_id in _MEDIA_TYPES:
@@ -140,7 +141,7 @@ class Session(ABC):
                         self._on_message(incoming)
                 elif incoming is not None:
                     self._on_control_of_either_role(incoming)
-                elif self._aggregate is None:
+                else:
                     return None
                 if self._events:
                     return self._events.popleft()
