@@ -67,6 +67,9 @@ from penstock.protocol.states import (
 )
 from penstock.protocol.status import StatusCode, information
 
+MAX_STREAM_NAME_BYTES = 1024
+"""Room for a token used as a name. Each status repeats the name, so a long one would let few bytes ask for many."""
+
 
 class ServerSession(ServerDecisions):
     """One client of a server."""
@@ -193,8 +196,9 @@ class ServerSession(ServerDecisions):
         self._move_stream(stream, StreamSignal.PUBLISH)
         self._undecided_publish = stream
         self._is_held = True
-        if not stream.name:
-            self.reject_publish(stream.stream_id, "A stream must have a name.")
+        if (fault := _name_fault(stream.name)) is not None:
+            stream.name = ""
+            self.reject_publish(stream.stream_id, fault)
             return
         self._events.append(PublishRequested(stream.stream_id, stream.name, query, publish.publishing_type))
 
@@ -202,8 +206,9 @@ class ServerSession(ServerDecisions):
         self._end(stream, EndReason.REPLACED)
         stream.name, query = split_query(play.stream_name)
         self._move_stream(stream, StreamSignal.PLAY)
-        if not stream.name:
-            self.reject_play(stream.stream_id, "A stream must have a name.")
+        if (fault := _name_fault(stream.name)) is not None:
+            stream.name = ""
+            self.reject_play(stream.stream_id, fault)
             return
         start, start_ms = _play_start(play.start)
         duration_ms = None if play.duration is None or play.duration < 0 else int(play.duration)
@@ -251,6 +256,16 @@ class ServerSession(ServerDecisions):
         if self._state is not ConnectionState.CONNECTED:
             raise ProtocolViolation("session", f"a media or data message (type {message.type_id}) before connect")
         self._ignore(message, f"nothing is published on message stream {message.stream_id}")
+
+
+def _name_fault(name: str) -> str | None:
+    """Why a stream cannot have this name; None if it can."""
+    if not name:
+        return "A stream must have a name."
+    name_bytes = len(name.encode("utf-8", "surrogateescape"))
+    if name_bytes > MAX_STREAM_NAME_BYTES:
+        return f"A stream name may have {MAX_STREAM_NAME_BYTES} bytes, not {name_bytes}."
+    return None
 
 
 def _play_start(start: float | None) -> tuple[PlayStart, int | None]:
