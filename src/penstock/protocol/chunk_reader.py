@@ -21,6 +21,9 @@ _HEADER_BYTES = (11, 7, 3, 0)
 _THREE_WORDS = Struct(">III")
 _TWO_WORDS = Struct(">II")
 _NO_BYTES = b""
+# Chunks of a run that are looked at in one step. The rest of the run is the next step's; without a bound, a peer that
+# interleaves two messages in chunks of one byte would have all that is here copied for each of those bytes.
+_MAX_RUN_CHUNKS = 256
 # Half the cost of calling Message: its own constructor is Python code around this.
 _new_tuple = tuple.__new__
 
@@ -168,7 +171,8 @@ class ChunkReader:
             heads = (length - 1) // chunk_size
             end += heads
             stride = chunk_size + 1
-            if end <= len(buffer) and buffer[position + chunk_size : end : stride].count(first | 0xC0) == heads:
+            is_short = heads <= _MAX_RUN_CHUNKS and end <= len(buffer)
+            if is_short and buffer[position + chunk_size : end : stride].count(first | 0xC0) == heads:
                 body = bytearray(memoryview(buffer)[position:end])
                 del body[chunk_size::stride]
                 payload = bytes(body)
@@ -328,7 +332,9 @@ class ChunkReader:
                 len(known_head) if stream.extended is None or not self._repeats_extended else len(known_head) + 4
             )
             stride = chunk_size + head_bytes
-            take = min(missing + head_bytes * -(-(missing - left) // chunk_size), available)
+            take = min(
+                missing + head_bytes * -(-(missing - left) // chunk_size), left + stride * _MAX_RUN_CHUNKS, available
+            )
             heads, rest = divmod(take - left, stride)
             if rest < head_bytes:
                 take -= rest
