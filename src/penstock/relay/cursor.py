@@ -1,0 +1,91 @@
+"""A cursor: one reader's own place in a log, for as long as it is not in step with the head.
+
+Owns where a reader stands, what it is sent next and when it must skip. Never sends half a message and then something
+else: a reader inside a message keeps that segment alive and finishes it, even if the log has moved on.
+"""
+
+from typing import NamedTuple
+
+from penstock.relay.log import EntryPoint, StreamLog
+from penstock.relay.segment import Segment
+
+
+class Range(NamedTuple):
+    """Bytes to send: part of one segment."""
+
+    segment: Segment
+    position: int
+    size: int
+
+
+class Cursor:
+    """A place in a log. In step means: everything flushed so far has been sent."""
+
+    __slots__ = ("_log", "_segment", "position")
+
+    def __init__(self, log: StreamLog) -> None:
+        self._log = log
+        self._segment: Segment | None = None
+        self.position = log.head
+
+    @property
+    def is_in_step(self) -> bool:
+        """Whether there is nothing left to send."""
+        return self.position == self._log.head
+
+    @property
+    def lag_bytes(self) -> int:
+        """How far behind the head it is."""
+        return self._log.head - self.position
+
+    @property
+    def is_inside_message(self) -> bool:
+        """Whether part of a message is out and the rest is not."""
+        segment = self._segment
+        return segment is not None and segment.entry_at(self.position).position != self.position
+
+    def enter(self, point: EntryPoint | None) -> None:
+        """Go on from an entry point, or from the head."""
+        self.release()
+        self.position = self._log.head if point is None else point.position
+
+    def next_range(self) -> Range | None:
+        """What to send next, or None: in step, or lost (see `is_lost`)."""
+        segment = self._segment
+        if segment is None:
+            segment = self._log.segment_at(self.position)
+            if segment is None:
+                return None
+            segment.pin()
+            self._segment = segment
+        end = segment.end
+        if self.position < self._log.start:
+            entry = segment.entry_at(self.position)
+            if entry.position == self.position:
+                self.release()
+                return None
+            end = entry.position + entry.encoded_bytes
+        return Range(segment, self.position, end - self.position)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the log has dropped what comes next, so that the reader must skip."""
+        return self.position < self._log.start and not self.is_inside_message
+
+    def advance(self, size: int) -> bool:
+        """Some of the range was sent. True if that finished at least one message."""
+        segment = self._segment
+        if segment is None or size == 0:
+            return False
+        before = segment.entry_at(self.position)
+        self.position += size
+        has_finished = self.position >= before.position + before.encoded_bytes
+        if self.position == segment.end:
+            self.release()
+        return has_finished
+
+    def release(self) -> None:
+        """Let go of the segment."""
+        if self._segment is not None:
+            self._log.unpin(self._segment)
+            self._segment = None

@@ -1,0 +1,251 @@
+"""The log of one stream: what a publisher appended, as bytes that every viewer can be sent.
+
+Owns the order of messages, their one shared encoding, the set-up in force, where a cursor may enter, and how much is
+kept. Each message is encoded once, with a full header and absolute time, so it stands alone and all viewers are sent
+the same bytes. Appending and flushing are two steps: what was appended is seen by cursors when it is flushed, so that
+a burst of messages costs each viewer one write.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.media.frame import Frame, FrameKind
+from penstock.relay.segment import Entry, Segment, SegmentStore
+from penstock.relay.setup import Setup
+
+FrameEncoder = Callable[[Frame], bytes]
+
+_QUIET_POINT_GAP_S = 1.0
+"""Without video any message is a place to enter; one a second is remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLimits:
+    """How much of a stream is kept for those who join or lag."""
+
+    max_gops: int = 2
+    max_age_s: float = 10.0
+    max_bytes: int = 64 * 1024 * 1024
+    min_segment_bytes: int = 32 * 1024
+    max_segment_bytes: int = 4 * 1024 * 1024
+
+
+class EntryPoint(NamedTuple):
+    """A place where a cursor may begin: at a key frame, or at any message of a stream without video."""
+
+    position: int
+    timestamp_ms: int
+    setup: Setup
+    at: float
+
+
+class Flush(NamedTuple):
+    """What has become visible: one range of one segment."""
+
+    segment: Segment
+    position: int
+    size: int
+    entries: list[Entry]
+    pieces: list[bytes]
+
+
+class LogBudget:
+    """The bytes that all logs together may hold, dropped but pinned segments with them."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.used_bytes = 0
+        self._logs: set[StreamLog] = set()
+
+    def join(self, log: "StreamLog") -> None:
+        """A log draws on this budget from now on."""
+        self._logs.add(log)
+
+    def leave(self, log: "StreamLog") -> None:
+        """A log is gone; what others still read of it counts until they are done."""
+        self._logs.discard(log)
+
+    def take(self, size: int, now: float) -> None:
+        """Bytes were written. Past the limit the largest logs are cut back to their newest part."""
+        self.used_bytes += size
+        if self.used_bytes > self.max_bytes:
+            for log in sorted(self._logs, key=lambda log: log.kept_bytes, reverse=True):
+                log.cut_back(now)
+                if self.used_bytes <= self.max_bytes:
+                    return
+
+    def give_back(self, size: int) -> None:
+        """A segment was closed."""
+        self.used_bytes -= size
+
+
+class StreamLog:
+    """An append-only log with a moving start."""
+
+    def __init__(self, store: SegmentStore, encode: FrameEncoder, limits: LogLimits, budget: LogBudget) -> None:
+        self._store = store
+        self._encode = encode
+        self._limits = limits
+        self._budget = budget
+        self._segments: deque[Segment] = deque()
+        self._points: deque[EntryPoint] = deque()
+        self._pieces: list[bytes] = []
+        self._entries: list[Entry] = []
+        self._appended = 0
+        """The position behind the last appended byte; flushed or not."""
+        self._segment_target = limits.min_segment_bytes
+        self.setup = Setup()
+        self.head = 0
+        """The position behind the last flushed byte: where in-step cursors stand."""
+        self.last_timestamp_ms = 0
+        self.has_video = False
+        self.has_unflushed_video = False
+        self.unflushed_since: float | None = None
+        budget.join(self)
+
+    @property
+    def start(self) -> int:
+        """The first position that is still here."""
+        return self._segments[0].start if self._segments else self.head
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes from start to head."""
+        return self.head - self.start
+
+    @property
+    def newest_point(self) -> EntryPoint | None:
+        """Where one who joins or skips begins, if there is such a place."""
+        return self._points[-1] if self._points else None
+
+    def append(self, frame: Frame, now: float) -> None:
+        """Take one message from the publisher."""
+        kind = frame.kind
+        if kind == FrameKind.VIDEO:
+            self.has_unflushed_video = True
+            if not self.has_video:
+                self._see_first_video()
+            if self.setup.video_codec_id is None and not frame.is_malformed:
+                self.setup = self.setup.with_media(frame)
+        elif kind == FrameKind.AUDIO and self.setup.audio_codec_id is None and not frame.is_malformed:
+            self.setup = self.setup.with_media(frame)
+        position = self._appended
+        if frame.is_setup:
+            self.setup = self.setup.with_frame(frame)
+        elif frame.is_key or (not self.has_video and self._is_quiet_point(kind, now)):
+            self._points.append(EntryPoint(position, frame.timestamp_ms, self.setup, now))
+        encoded = self._encode(frame)
+        size = len(encoded)
+        self._pieces.append(encoded)
+        self._entries.append(
+            Entry(position, size, kind, frame.timestamp_ms, len(frame.payload), frame.is_key, frame.is_setup)
+        )
+        self._appended = position + size
+        self.last_timestamp_ms = max(self.last_timestamp_ms, frame.timestamp_ms)
+        if self.unflushed_since is None:
+            self.unflushed_since = now
+
+    def _see_first_video(self) -> None:
+        self.has_video = True
+        # A player that began at an audio message would have to wait for its first picture.
+        self._points.clear()
+
+    def _is_quiet_point(self, kind: FrameKind, now: float) -> bool:
+        if kind != FrameKind.AUDIO:
+            return False
+        return not self._points or now - self._points[-1].at >= _QUIET_POINT_GAP_S
+
+    def flush(self, now: float) -> Flush | None:
+        """Make what was appended visible, in one segment; None if nothing was."""
+        if not self._entries:
+            return None
+        segment = self._segments[-1] if self._segments else None
+        if segment is None or segment.size >= self._segment_target:
+            segment = self._open_segment(segment, now)
+        size = self._appended - self.head
+        segment.append(self._pieces, self._entries, size)
+        flush = Flush(segment, self.head, size, self._entries, self._pieces)
+        self.head = self._appended
+        self._pieces = []
+        self._entries = []
+        self.has_unflushed_video = False
+        self.unflushed_since = None
+        self._budget.take(size, now)
+        return flush
+
+    def _open_segment(self, last: Segment | None, now: float) -> Segment:
+        if last is not None:
+            # About one second of the stream, so that a thousand quiet streams stay small and a fast one rotates
+            # no more than once a second.
+            rate = last.size / max(now - last.opened_at, 0.05)
+            limits = self._limits
+            self._segment_target = int(min(max(rate, limits.min_segment_bytes), limits.max_segment_bytes))
+        segment = Segment(self._store.create(), self.head, now)
+        self._segments.append(segment)
+        self._trim(now)
+        return segment
+
+    def _trim(self, now: float) -> None:
+        """Drop what is older than the limits allow, by whole segments. The newest entry point stays if it can."""
+        limits = self._limits
+        points = self._points
+        while len(points) > limits.max_gops or (len(points) > 1 and now - points[1].at > limits.max_age_s):
+            points.popleft()
+        if points:
+            self._drop_before(points[0].position)
+        else:
+            while len(self._segments) > 1 and now - self._segments[1].opened_at > limits.max_age_s:
+                self._drop_first()
+        while len(self._segments) > 1 and self.kept_bytes > limits.max_bytes:
+            self._drop_first()
+
+    def cut_back(self, now: float) -> None:
+        """Memory is short: keep no more than the newest entry point needs; without one, the newest segment."""
+        while len(self._points) > 1:
+            self._points.popleft()
+        if self._points:
+            self._drop_before(self._points[0].position)
+        while len(self._segments) > 1 and self._budget.used_bytes > self._budget.max_bytes:
+            self._drop_first()
+        self._trim(now)
+
+    def _drop_before(self, position: int) -> None:
+        while len(self._segments) > 1 and self._segments[0].end <= position:
+            self._drop_first()
+
+    def _drop_first(self) -> None:
+        segment = self._segments.popleft()
+        if segment.drop():
+            self._budget.give_back(segment.size)
+        while self._points and self._points[0].position < self.start:
+            self._points.popleft()
+
+    def unpin(self, segment: Segment) -> None:
+        """A cursor is done with a segment."""
+        if segment.unpin():
+            self._budget.give_back(segment.size)
+
+    def segment_at(self, position: int) -> Segment | None:
+        """The segment that holds a position, None if it is gone or not written yet."""
+        if not self.start <= position < self.head:
+            return None
+        return next(segment for segment in reversed(self._segments) if segment.start <= position)
+
+    def forget_entry_points(self) -> None:
+        """The publisher is gone: nobody new may begin with what it left behind."""
+        self._points.clear()
+
+    def clear_metadata(self) -> None:
+        """The publisher took its metadata back."""
+        self.setup = self.setup.without_metadata()
+
+    def close(self) -> None:
+        """The stream is over. What cursors have pinned stays until they let go."""
+        self._points.clear()
+        while self._segments:
+            segment = self._segments.popleft()
+            if segment.drop():
+                self._budget.give_back(segment.size)
+        self._budget.leave(self)

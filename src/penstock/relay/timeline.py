@@ -1,0 +1,51 @@
+"""The time of a stream over several publications.
+
+Owns the one offset that each publication has: none for the first; for one that continues the stream after a reconnect
+or takeover, such that its first frame follows the last one by the wall time that passed, unless it does so by itself.
+Within a publication differences stay as the encoder made them, to the millisecond.
+"""
+
+from penstock.media.frame import Frame
+
+_TOLERANCE_MS = 1000
+"""How far an encoder that kept its clock may be off and still count as going on by itself."""
+
+
+class Timeline:
+    """Turns the frames of one publication into the stream's time."""
+
+    __slots__ = ("_elapsed_s_since", "_held", "_last_ms", "_previous_offset_ms", "offset_ms")
+
+    def __init__(self, last_ms: int | None = None, last_at: float = 0.0, previous_offset_ms: int = 0) -> None:
+        self._last_ms = last_ms
+        self._elapsed_s_since = last_at
+        self._previous_offset_ms = previous_offset_ms
+        self._held: list[Frame] = []
+        self.offset_ms: int | None = 0 if last_ms is None else None
+
+    def place(self, frame: Frame, now: float) -> list[Frame]:
+        """The frames that can be appended now, in the stream's time.
+
+        Set-up that comes before the first frame of a continued stream waits for it, since encoders stamp it with
+        anything, and gets that frame's time.
+        """
+        if self.offset_ms is not None:
+            if self.offset_ms == 0:
+                return [frame]
+            return [frame._replace(timestamp_ms=frame.timestamp_ms + self.offset_ms)]
+        if frame.is_setup:
+            self._held.append(frame)
+            return []
+        self.offset_ms = self._offset_for(frame.timestamp_ms, now)
+        time_ms = frame.timestamp_ms + self.offset_ms
+        held, self._held = self._held, []
+        return [*(setup._replace(timestamp_ms=time_ms) for setup in held), frame._replace(timestamp_ms=time_ms)]
+
+    def _offset_for(self, first_ms: int, now: float) -> int:
+        last_ms = self._last_ms or 0
+        expected_ms = last_ms + max(1, round((now - self._elapsed_s_since) * 1000))
+        for offset_ms in (0, self._previous_offset_ms):
+            follows = first_ms + offset_ms
+            if follows > last_ms and abs(follows - expected_ms) <= _TOLERANCE_MS:
+                return offset_ms
+        return expected_ms - first_ms
