@@ -7,6 +7,9 @@
     │   ├── ProtocolViolation   a peer broke RTMP; costs that connection, never the process
     │   ├── MalformedAmf        bytes that are no AMF value, or one past our bounds
     │   └── MalformedMedia      a payload or FLV file that is not what it claims to be
+    ├── RemoteError             a server that we are a client of does not do what we ask
+    │   ├── RemoteRefused       it said no, and by which code
+    │   └── RemoteLost          it cannot be reached, went away or fell silent
     └── MisuseError             our own caller asked for what the state forbids: a bug of ours
 
 Messages name the layer first, then the numbers of the case in hand, so that one log line is enough to see what
@@ -41,6 +44,27 @@ class MalformedAmf(MalformedInput):
 
 class MalformedMedia(MalformedInput):
     """A payload or file that is not what it claims to be."""
+
+
+class RemoteError(PenstockError):
+    """A server that we are a client of does not do what we ask. `server` is its host and port."""
+
+    def __init__(self, server: str, detail: str) -> None:
+        super().__init__(f"server {server}: {detail}")
+        self.server = server
+        self.detail = detail
+
+
+class RemoteRefused(RemoteError):
+    """The server said no. `code` is its status code, "" if it gave none."""
+
+    def __init__(self, server: str, detail: str, code: str) -> None:
+        super().__init__(server, detail)
+        self.code = code
+
+
+class RemoteLost(RemoteError):
+    """The server cannot be reached, went away or fell silent."""
 
 
 class MisuseError(PenstockError):
