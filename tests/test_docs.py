@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar, get_args
 
 import pytest
+from fuzz.targets import TARGETS
 
 from penstock import errors
 from penstock.amf import AmfLimits
@@ -234,6 +235,11 @@ def test_every_command_has_an_answer_in_the_table() -> None:
     known = {kind.command_name for kind in subclasses_of(Command) if "command_name" in vars(kind)}
     assert sorted(listed) == sorted(known)
     assert {len(row) for row in rows} == {3}
+
+
+def test_every_fuzz_target_is_listed() -> None:
+    rows = table_rows(marked(text_of(DOCS / "4-proof.md"), "fuzz targets"))
+    assert sorted(name for row in rows for name in in_code(row[0])) == sorted(TARGETS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
