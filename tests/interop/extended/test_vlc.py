@@ -34,7 +34,9 @@ def vlc_command(url: str, home: Path) -> list[str]:
     as_nobody = ["setpriv", f"--reuid={NOBODY_ID}", f"--regid={NOBODY_ID}", "--clear-groups"]
     output = f"--sout=#es{{access=file,mux=dummy,dst={home}/played.%c}}"
     vlc = [find_program("cvlc", "vlc-bin"), "--intf", "dummy", "--play-and-exit", url, output]
-    return [*(as_nobody if os.geteuid() == 0 else []), "env", f"HOME={home}", *vlc]
+    # PulseAudio's client library leaves folders in these two.
+    own_folders = ["env", f"HOME={home}", f"TMPDIR={home}", f"XDG_RUNTIME_DIR={home}"]
+    return [*(as_nobody if os.geteuid() == 0 else []), *own_folders, *vlc]
 
 
 def decoded_pictures(path: Path, work_dir: Path) -> list[str]:
