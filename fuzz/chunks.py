@@ -2,12 +2,14 @@
 
 A second writer beside the product's, which writes only the forms that suit all peers: here chunk stream ids of all
 three lengths, all four header types, extended times, interleaved messages and changes of the chunk size come in any
-mix. What it writes is legal, so a reader must give back exactly the messages; damage is added afterwards.
+mix. What it writes is legal, so a reader must give back exactly the messages; damage is added afterwards. Only for the
+habit of leaving extended timestamps out of continuations, or writing zeros there, a reader has to guess.
 """
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from tests.support.independent_rtmp import SET_CHUNK_SIZE, OracleMessage
 
@@ -17,6 +19,14 @@ _DEFAULT_CHUNK_BYTES = 128
 _EXTENDED = 0xFFFFFF
 _CHUNK_STREAM_IDS = (3, 4, 5, 6, 8, 63, 64, 319, 320, 65599)
 _CHUNK_SIZES = (1, 2, 31, 128, 128, 4096, 65536)
+
+
+class Habit(Enum):
+    """What a peer writes behind the basic header of a continuation whose message has an extended timestamp."""
+
+    REPEATS = "the same timestamp"
+    OMITS = "nothing"
+    ZEROS = "four zeros"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +40,14 @@ class _Header:
     stream_id: int
 
 
-def write_chunks(messages: Sequence[OracleMessage], chance: random.Random) -> tuple[bytes, list[OracleMessage]]:
+def write_chunks(
+    messages: Sequence[OracleMessage], chance: random.Random, habit: Habit = Habit.REPEATS
+) -> tuple[bytes, list[OracleMessage]]:
     """The bytes, and the messages as a reader must give them: in the order of their ends, size changes among them.
 
     What is past the size of an input is left out.
     """
-    writer = _Writer(chance)
+    writer = _Writer(chance, habit)
     waiting = list(reversed(messages))
     while waiting and len(writer.out) < MAX_DATA_BYTES:
         if chance.random() < 0.1:
@@ -53,14 +65,16 @@ def write_chunks(messages: Sequence[OracleMessage], chance: random.Random) -> tu
 
 def write_plain(messages: Sequence[OracleMessage]) -> bytes:
     """The bytes of messages with full headers and chunks of 128 bytes, each on the chunk stream that it names."""
-    return b"".join(chunk for message in messages for chunk in _Writer(random.Random(0)).chunks_of(message))
+    chance = random.Random(0)
+    return b"".join(chunk for each in messages for chunk in _Writer(chance, Habit.REPEATS).chunks_of(each))
 
 
 class _Writer:
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, habit: Habit) -> None:
         self.out = bytearray()
         self.ended: list[OracleMessage] = []
         self._chance = chance
+        self._habit = habit
         self._headers: dict[int, _Header] = {}
         self._chunk_bytes = _DEFAULT_CHUNK_BYTES
 
@@ -110,7 +124,8 @@ class _Writer:
         )
         size = self._chunk_bytes
         pieces = [message.payload[at : at + size] for at in range(0, len(message.payload), size)] or [b""]
-        further = _basic(3, message.csid) + extended
+        again = {Habit.REPEATS: extended, Habit.OMITS: b"", Habit.ZEROS: bytes(len(extended))}[self._habit]
+        further = _basic(3, message.csid) + again
         return [head + pieces[0], *(further + piece for piece in pieces[1:])]
 
 

@@ -149,6 +149,13 @@ _DATA: Final = (
     string("onTextData") + b"\x03\x00\x04text" + string("hello") + b"\x00\x00\x09",
     string("|RtmpSampleAccess") + TRUE + FALSE,
 )
+# Extended times, and payloads that look like the timestamp or the zeros that peers put between chunks.
+_LATE: Final = tuple(
+    OracleMessage(6, timestamp, 9, 1, (filler * 300)[:size])
+    for timestamp in (0xFFFFFF, 0x01000000, 0xFFFFFFFF)
+    for filler in (b"\x00", b"\x01\x00\x00\x00", b"\xff", b"\xc6")
+    for size in (33, 130, 131, 257, 264)
+)
 _FLV_TAG_IN_AGGREGATE: Final = bytes.fromhex("08 000003 000010 00 000000 af0111 0000000e")
 _CONTROL: Final = (
     *((1, size.to_bytes(4, "big")) for size in (1, 128, 4096, 0x7FFFFFFF)),
@@ -194,6 +201,7 @@ def messages(role: str) -> tuple[OracleMessage, ...]:
         *(OracleMessage(4, 0, 18, 1, payload) for payload in _DATA),
         *(OracleMessage(4, 0, 15, 1, b"\x00" + payload) for payload in _DATA),
         *(OracleMessage(2, 0, type_id, 0, payload) for type_id, payload in _CONTROL),
+        *_LATE,
     )
 
 

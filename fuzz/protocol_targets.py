@@ -8,7 +8,7 @@ from tests.support.cuts import random_cuts
 from tests.support.independent_rtmp import HANDSHAKE_BYTES
 
 from fuzz import corpus
-from fuzz.chunks import write_chunks
+from fuzz.chunks import Habit, write_chunks
 from fuzz.mutate import mutate
 from fuzz.outcome import Outcome, Target, expect, expect_same, join_input, refusal, split_input
 from penstock.errors import ProtocolViolation
@@ -117,7 +117,10 @@ def _make_chunks(chance: random.Random) -> bytes:
     if chance.random() < 0.1:
         stream = chance.choice(corpus.captures("client"))[HANDSHAKE_BYTES:]
     else:
-        stream, _ = write_chunks(chance.choices(pool, k=chance.randint(1, 12)), chance)
+        habit = chance.choice(tuple(Habit))
+        stream, _ = write_chunks(chance.choices(pool, k=chance.randint(1, 12)), chance, habit)
+        if chance.random() < 0.2:
+            return join_input(chance.getrandbits(32), stream)
     return join_input(chance.getrandbits(32), mutate(stream, chance, (), corpus.CHUNK_TOKENS))
 
 
