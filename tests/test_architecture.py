@@ -28,7 +28,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "relay": {"errors", "facts", "config", "amf", "protocol", "media"},
     "serve": {"errors", "facts", "config", "amf", "protocol", "media", "relay"},
     "pipeline": {"errors", "facts", "amf", "media"},
-    "cli": {"errors", "facts", "config", "amf", "protocol", "media", "relay", "serve", "pipeline"},
+    "client": {"errors", "amf", "protocol", "media"},
+    "tools": {"errors", "amf", "protocol", "media", "client"},
+    "cli": {"errors", "facts", "config", "amf", "protocol", "media", "relay", "serve", "pipeline", "client", "tools"},
     "__main__": {"cli"},
 }
 PURE = {"errors", "facts", "amf", "protocol", "media", "relay"}
@@ -206,6 +208,11 @@ def test_nothing_is_left_for_later() -> None:
         ("serve/app.py", "from penstock.pipeline import tables", "penstock.serve.app imports pipeline"),
         ("pipeline/tables.py", "from penstock.relay.hub import Hub", "penstock.pipeline.tables imports relay"),
         ("pipeline/tables.py", "from penstock.config import Config", "penstock.pipeline.tables imports config"),
+        ("serve/app.py", "from penstock.tools import play", "penstock.serve.app imports tools"),
+        ("pipeline/tables.py", "from penstock.tools import play", "penstock.pipeline.tables imports tools"),
+        ("client/link.py", "from penstock.tools import play", "penstock.client.link imports tools"),
+        ("client/link.py", "from penstock.relay.log import Log", "penstock.client.link imports relay"),
+        ("tools/play.py", "from penstock.serve.pump import Pump", "penstock.tools.play imports serve"),
         ("__init__.py", "from penstock.errors import PenstockError", "penstock imports errors"),
         ("stray.py", "", "penstock.stray is in no row of the import table"),
         ("helpers/text.py", "", "penstock.helpers.text is in no row of the import table"),
@@ -260,7 +267,7 @@ def test_an_impurity_is_found(tmp_path: Path, file: str, text: str) -> None:
     assert len(impurities(plant(tmp_path, {file: text}))) == 1
 
 
-@pytest.mark.parametrize("file", ["serve/pump.py", "config.py", "pipeline/session.py", "cli.py"])
+@pytest.mark.parametrize("file", ["serve/pump.py", "client/link.py", "config.py", "pipeline/session.py", "cli.py"])
 def test_clocks_and_sockets_are_allowed_outside_the_pure_packages(tmp_path: Path, file: str) -> None:
     assert impurities(plant(tmp_path, {file: "import asyncio, socket, time, os\nos.urandom(8)"})) == []
 
