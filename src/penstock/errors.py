@@ -10,6 +10,7 @@
     ├── RemoteError             a server that we are a client of does not do what we ask
     │   ├── RemoteRefused       it said no, and by which code
     │   └── RemoteLost          it cannot be reached, went away or fell silent
+    ├── ConfigError             the operator's configuration is wrong; it ends the start
     └── MisuseError             our own caller asked for what the state forbids: a bug of ours
 
 Messages name the layer first, then the numbers of the case in hand, so that one log line is enough to see what
@@ -65,6 +66,10 @@ class RemoteRefused(RemoteError):
 
 class RemoteLost(RemoteError):
     """The server cannot be reached, went away or fell silent."""
+
+
+class ConfigError(PenstockError):
+    """The operator's configuration is wrong. One line says where the value came from, its key and what is allowed."""
 
 
 class MisuseError(PenstockError):
