@@ -40,4 +40,4 @@ echo "setup: installing Python packages into $venv"
 pip_install "the pinned pip" "$(grep '^pip==' constraints.txt)"
 # venv brings a setuptools of its own; naming it here holds that one to its pin too.
 pip_install "Penstock with its extras" --constraint constraints.txt --build-constraint constraints.txt \
-    --editable '.[dev,pipeline]' setuptools
+    --editable '.[dev,pipeline,tools]' setuptools
