@@ -123,7 +123,7 @@ CLIENT_COMMANDS: Final = (
     command("deleteStream", 0, number(1)),
     command("receiveAudio", 0, FALSE),
     command("receiveVideo", 0, number(1)),
-    *(command(name, 0, string("n" * 6000)) for name in ("publish", "play", "FCPublish")),
+    *(command(name, 0, string("n" * 20_000)) for name in ("publish", "play", "FCPublish")),
     string("pause"),
     string("FCPublish"),
 )

@@ -1,6 +1,7 @@
 """Runs of a target: inputs from a seed, a bound on the time of each, and what is kept of a finding."""
 
 import random
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ FINDINGS_DIR: Final = Path(__file__).resolve().parent / "findings"
 # Generous: an input is at most 64 kB, read a few times over, and most take a millisecond.
 MAX_RUN_SECONDS: Final = 1.0
 _MAX_SHRINKING_RUNS: Final = 3000
+_MAX_SHRINKING_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ def run_target(
 
 
 def shrink(data: bytes, fault: Exception, run: Callable[[bytes], object]) -> bytes:
-    """A smaller input that fails in the same way, found by leaving out ever smaller blocks; bounded in runs."""
+    """A smaller input that fails alike, found by leaving out ever smaller blocks; bounded in runs and time."""
+    ends_at = time.monotonic() + _MAX_SHRINKING_SECONDS
     runs_left = _MAX_SHRINKING_RUNS
     block_bytes = max(len(data) // 2, 1)
     while runs_left > 0:
@@ -107,6 +110,8 @@ def shrink(data: bytes, fault: Exception, run: Callable[[bytes], object]) -> byt
                 shrunk = True
             else:
                 at += block_bytes
+            if time.monotonic() > ends_at:
+                return data
         if block_bytes == 1 and not shrunk:
             break
         block_bytes = max(block_bytes // 2, 1)
@@ -122,5 +127,5 @@ def _fails_alike(data: bytes, fault: Exception, run: Callable[[bytes], object]) 
 
 
 def _kind(fault: Exception) -> str:
-    """What was broken, without the bytes of the case."""
-    return str(fault).partition(":")[0] if isinstance(fault, BrokenInvariant) else ""
+    """What was broken, without the bytes and numbers of the case."""
+    return re.sub(r"\d+", "", str(fault).partition(":")[0]) if isinstance(fault, BrokenInvariant) else ""

@@ -184,13 +184,22 @@ def make_session(role: str) -> Callable[[random.Random], bytes]:
             message = _varied(chance.choice(pool), pool, chance)
             # A second connect ends a session, and with it all that follows.
             if mode == 1 or not message.payload.startswith(_CONNECT) or chance.random() < 0.1:
-                script += [message] * chance.choices((1, chance.randint(2, 60), 800), (900, 100, 3))[0]
+                script += [message] * (1 if chance.random() < 0.9 else chance.randint(2, 60))
+        if chance.random() < 0.01:
+            script = _burst(pool, chance)
         stream, _ = write_chunks(script, chance)
         if chance.random() < 0.3:
             stream = mutate(stream, chance, (), corpus.CHUNK_TOKENS)
         return join_input(mode << 24 | chance.getrandbits(24), stream)
 
     return make
+
+
+def _burst(pool: Sequence[OracleMessage], chance: random.Random) -> list[OracleMessage]:
+    """A long message and then thousands of a short one: what the session keeps of the first may cost it each time."""
+    long = [each for each in pool if len(each.payload) > 1000]
+    short = [each for each in pool if len(each.payload) < 16]
+    return [chance.choice(long or pool), *[chance.choice(short)] * 3000]
 
 
 def _varied(message: OracleMessage, pool: Sequence[OracleMessage], chance: random.Random) -> OracleMessage:
