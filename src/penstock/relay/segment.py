@@ -4,7 +4,9 @@ Owns how long a segment lives: until the log has dropped it and nobody reads fro
 is the store's matter, which the server gives: shared memory for sendfile, or plain memory.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from penstock.media.frame import FrameKind
@@ -79,6 +81,9 @@ class Entry(NamedTuple):
     is_setup: bool
 
 
+_position_of = attrgetter("position")
+
+
 class Segment:
     """A run of whole messages."""
 
@@ -115,14 +120,19 @@ class Segment:
 
     def entry_at(self, position: int) -> Entry:
         """The message that holds a log position."""
-        low, high = 0, len(self.entries)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.entries[middle].position <= position:
-                low = middle
-            else:
-                high = middle
-        return self.entries[low]
+        return self.entries[self._index_at(position)]
+
+    def _index_at(self, position: int) -> int:
+        return bisect_right(self.entries, position, key=_position_of) - 1
+
+    def entries_from(self, position: int, max_bytes: int) -> list[Entry]:
+        """The messages from the one at a position on: at least one, and no more than fit."""
+        first = self._index_at(position)
+        last = first + 1
+        size = self.entries[first].encoded_bytes
+        while last < len(self.entries) and (size := size + self.entries[last].encoded_bytes) <= max_bytes:
+            last += 1
+        return self.entries[first:last]
 
     def pin(self) -> None:
         """Keep it while reading from it."""

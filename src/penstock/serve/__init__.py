@@ -1,0 +1,1 @@
+"""The live server: the only place with sockets, files and a clock."""

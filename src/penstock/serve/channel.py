@@ -1,0 +1,239 @@
+"""A channel: one live stream and all who watch it. The fan-out is here.
+
+Owns how what was appended reaches every viewer: those in step are sent the same bytes by one system call each and
+nothing else; one that takes less than all of it leaves the step and is served on its own until it has caught up. Also
+owns where a joiner begins. Knows no names, no publishers and no policy between streams.
+"""
+
+import os
+from collections.abc import Callable
+
+from penstock.media.frame import Frame
+from penstock.relay.hub import LiveStream
+from penstock.relay.log import Flush, FrameEncoder, StreamLog
+from penstock.relay.tap import Tap
+from penstock.serve.observer import Observer
+from penstock.serve.settings import AppSettings, JoinPolicy
+from penstock.serve.viewer import Viewer
+
+_SENDFILE_FROM_BYTES = 16 * 1024
+"""Below it one shared bytes object and write are cheaper than sendfile from the log."""
+
+
+class Channel:
+    """The viewers of one stream."""
+
+    def __init__(self, stream: LiveStream, app: AppSettings, encode: FrameEncoder, observer: Observer) -> None:
+        self.stream = stream
+        self.app = app
+        self.viewers: set[Viewer] = set()
+        self.taps: list[Tap] = []
+        self.is_dirty = False
+        self.flush_due: float | None = None
+        self.codecs_text = ""
+        self._encode = encode
+        self._observer = observer
+        # Dicts used as ordered sets: walked on every flush, left from anywhere.
+        self._in_step: dict[Viewer, None] = {}
+        self._in_step_by_copy: dict[Viewer, None] = {}
+        self._selective: dict[Viewer, None] = {}
+        self._waiting: dict[Viewer, None] = {}
+
+    @property
+    def key(self) -> str:
+        """The name of the stream."""
+        return self.stream.key
+
+    @property
+    def log(self) -> StreamLog:
+        """The log of the stream."""
+        return self.stream.log
+
+    # Fan-out.
+
+    def flush(self, now: float) -> None:
+        """Make what was appended visible and send it to everybody."""
+        self.is_dirty = False
+        self.flush_due = None
+        flush = self.log.flush(now)
+        if flush is None:
+            return
+        for tap in self.taps:
+            tap.on_flush(flush, now)
+        if self._in_step:
+            self._send_in_step(flush)
+        if self._in_step_by_copy:
+            self._send_copies(flush)
+        for viewer in list(self._selective):
+            viewer.peer.flush_output()
+        if self._waiting:
+            self.seat_waiting(now)
+
+    def _send_in_step(self, flush: Flush) -> None:
+        size = flush.size
+        short: list[tuple[Viewer, int]] = []
+        descriptor = flush.segment.buffer.descriptor
+        if size < _SENDFILE_FROM_BYTES or descriptor is None:
+            data = b"".join(flush.pieces)
+            write = os.write
+            for viewer in self._in_step:
+                try:
+                    sent = write(viewer.descriptor, data)
+                except OSError as error:
+                    sent = 0 if isinstance(error, BlockingIOError) else -1
+                if sent != size:
+                    short.append((viewer, sent))
+        else:
+            offset = flush.position - flush.segment.start
+            sendfile = os.sendfile
+            for viewer in self._in_step:
+                try:
+                    sent = sendfile(viewer.descriptor, descriptor, offset, size)
+                except OSError as error:
+                    sent = 0 if isinstance(error, BlockingIOError) else -1
+                if sent != size:
+                    short.append((viewer, sent))
+        for viewer, sent in short:
+            self._fall_out_of_step(viewer, flush.position, sent)
+
+    def _send_copies(self, flush: Flush) -> None:
+        """The same for viewers whose bytes must pass through their transport, as under TLS."""
+        data = b"".join(flush.pieces)
+        for viewer in list(self._in_step_by_copy):
+            sent = viewer.peer.send_now(data)
+            if sent != flush.size:
+                self._fall_out_of_step(viewer, flush.position, sent)
+
+    def _fall_out_of_step(self, viewer: Viewer, position: int, sent: int) -> None:
+        self._remove_from_step(viewer)
+        if sent < 0:
+            viewer.peer.close("connection lost while sending")
+            return
+        if viewer.cursor is not None:
+            viewer.cursor.position = position
+            viewer.cursor.next_range()
+            viewer.cursor.advance(sent)
+            viewer.peer.want_write()
+
+    def _remove_from_step(self, viewer: Viewer) -> None:
+        viewer.is_in_step = False
+        self._in_step.pop(viewer, None)
+        self._in_step_by_copy.pop(viewer, None)
+
+    def catch_up(self, viewer: Viewer) -> None:
+        """Nothing is left to send to a viewer: from now on it is in step."""
+        if viewer.is_shared:
+            viewer.is_in_step = True
+            (self._in_step if viewer.peer.can_send_files else self._in_step_by_copy)[viewer] = None
+
+    def fall_out(self, viewer: Viewer) -> None:
+        """A viewer in step has something else to be sent first."""
+        if viewer.is_in_step and viewer.cursor is not None:
+            viewer.cursor.position = self.log.head
+            self._remove_from_step(viewer)
+
+    # Joining.
+
+    def add(self, viewer: Viewer, now: float) -> None:
+        """A viewer comes; it waits until there is a place to begin."""
+        viewer.channel = self
+        viewer.waits_since = now
+        viewer.left_off_position = self.log.head if self.app.join is JoinPolicy.NEXT else 0
+        self.viewers.add(viewer)
+        self._waiting[viewer] = None
+        self.seat_waiting(now)
+
+    def remove(self, viewer: Viewer) -> None:
+        """A viewer goes."""
+        self.unseat(viewer)
+        self._waiting.pop(viewer, None)
+        self.viewers.discard(viewer)
+
+    def unseat(self, viewer: Viewer) -> None:
+        """A viewer gives up its place and is sent nothing until it is seated again."""
+        self._remove_from_step(viewer)
+        self._selective.pop(viewer, None)
+        viewer.leave_place()
+
+    def wait(self, viewer: Viewer, now: float) -> None:
+        """A viewer without a place waits for the next one."""
+        viewer.waits_since = now
+        self._waiting[viewer] = None
+
+    def seat_waiting(self, now: float) -> None:
+        """Give a place to everybody who can begin now."""
+        for viewer in [viewer for viewer in self._waiting if self._seat(viewer, now)]:
+            del self._waiting[viewer]
+            viewer.peer.flush_output()
+
+    def _seat(self, viewer: Viewer, now: float) -> bool:
+        """Where a viewer begins: set-up in force there first, stamped with that place's time."""
+        log = self.log
+        if not self.stream.is_live:
+            return False
+        point = log.newest_point
+        if self.app.join is not JoinPolicy.LIVE and point is not None and point.position >= viewer.left_off_position:
+            position, setup, timestamp_ms = point.position, point.setup, point.timestamp_ms
+        elif log.head > 0 and self._may_begin_at_head(viewer, now):
+            position, setup, timestamp_ms = log.head, log.setup, log.last_timestamp_ms
+        else:
+            return False
+        if position > log.head:
+            return False  # appended but not flushed yet
+        viewer.take_place(position)
+        viewer.progressed_at = now
+        selection = viewer.selection
+        for frame in setup.joining_frames(timestamp_ms):
+            if selection.wants(frame.kind):
+                viewer.peer.queue(selection.fit(self._encode(frame)))
+        if not viewer.is_shared:
+            self._selective[viewer] = None
+        if viewer.first_frame_at is None:
+            viewer.first_frame_at = now
+            self._observer.first_frame_sent(viewer)
+        return True
+
+    def _may_begin_at_head(self, viewer: Viewer, now: float) -> bool:
+        if self.app.join is JoinPolicy.LIVE:
+            return True
+        return now - viewer.waits_since >= self.app.keyframe_wait_s
+
+    def skip(self, viewer: Viewer, now: float) -> bool:
+        """A viewer has lost its place: it goes on at the newest key frame. False if it has to wait for one."""
+        lost_position = viewer.position
+        self.unseat(viewer)
+        viewer.skips += 1
+        seated = self._seat(viewer, now)
+        if not seated:
+            self.wait(viewer, now)
+        skipped = max(0, viewer.position - lost_position) if seated else 0
+        viewer.skipped_bytes += skipped
+        self._observer.viewer_skipped(viewer, skipped)
+        return seated
+
+    def change_selection(self, viewer: Viewer) -> None:
+        """What a viewer wants has changed: it goes on from where it is, by the path that fits."""
+        self.fall_out(viewer)
+        cursor = viewer.cursor
+        if cursor is None:
+            return
+        if viewer.is_shared:
+            self._selective.pop(viewer, None)
+        elif viewer not in self._selective:
+            remainder = cursor.next_range() if cursor.is_inside_message else None
+            if remainder is not None:
+                entry = remainder.segment.entry_at(remainder.position)
+                size = entry.position + entry.encoded_bytes - remainder.position
+                viewer.peer.queue_first(remainder.segment.read(remainder.position, size))
+                cursor.advance(size)
+            self._selective[viewer] = None
+        viewer.peer.flush_output()
+
+    def for_each_waiting(self, action: Callable[[Viewer], None]) -> None:
+        """Everybody who has no place yet."""
+        for viewer in list(self._waiting):
+            action(viewer)
+
+    def append(self, frame: Frame, now: float) -> None:
+        """Take a frame of the publisher."""
+        self.stream.append(frame, now)

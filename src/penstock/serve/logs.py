@@ -1,0 +1,165 @@
+"""Structured logs: one line per event, as JSON or for the eye, written without ever holding up the server.
+
+Owns the shape of a line (time, level, msg, then the fields), the bounded way to the stream, and the limiter for
+warnings that repeat. A level that is off costs a call that does nothing. A line is formatted where it is logged and
+written by a thread that does nothing but write: a stalled pipe costs lines, which are counted, never time. Text of
+peers is made printable, so it can neither forge a line nor steer a terminal.
+
+Fields that mean the same everywhere: conn_id, peer_addr, stream_key, msg_type, csid, msid, timestamp (of the media).
+"""
+
+import logging
+import math
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Literal, TextIO
+
+from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
+
+from penstock.amf import printable
+
+MAX_TEXT_CHARACTERS = 1024
+MAX_TRACEBACK_CHARACTERS = 16 * 1024
+MAX_PENDING_BYTES = 1024 * 1024
+
+Level = Literal["debug", "info", "warning", "error"]
+Format = Literal["json", "console"]
+
+
+class LineWriter:
+    """Lines to a stream through a bounded queue and a thread. When the queue is full, lines are dropped and counted."""
+
+    def __init__(self, stream: TextIO, max_pending_bytes: int = MAX_PENDING_BYTES) -> None:
+        self.dropped_lines = 0
+        self._stream = stream
+        self._max_pending_bytes = max_pending_bytes
+        self._pending: deque[bytes] = deque()
+        self._pending_bytes = 0
+        self._is_writing = False
+        self._is_closed = False
+        # Reentrant, since a signal handler may log while the thread it interrupts holds it.
+        self._changed = threading.Condition(threading.RLock())
+        self._thread = threading.Thread(target=self._write_pending, name="penstock-logs", daemon=True)
+        self._thread.start()
+
+    def write(self, line: str) -> None:
+        """Hand over one line, without its end. Never blocks and never raises."""
+        data = (line + "\n").encode(errors="backslashreplace")
+        with self._changed:
+            if self._is_closed or self._pending_bytes + len(data) > self._max_pending_bytes:
+                self.dropped_lines += 1
+                return
+            self._pending.append(data)
+            self._pending_bytes += len(data)
+            self._changed.notify_all()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything is written. False if the stream did not take it in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not (self._pending or self._is_writing), timeout_s)
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """Write what is left, for so long. What a stalled stream does not take by then is lost with the process."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
+
+    def _write_pending(self) -> None:
+        while True:
+            with self._changed:
+                self._is_writing = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._pending or self._is_closed)
+                if not self._pending:
+                    return
+                lines = list(self._pending)
+                self._pending.clear()
+                self._is_writing = True
+            try:
+                self._write(b"".join(lines))
+            # The reader is gone or the disk is full: the next lines may fare better, these do not.
+            except (OSError, ValueError):
+                with self._changed:
+                    self.dropped_lines += len(lines)
+            with self._changed:
+                self._pending_bytes -= sum(map(len, lines))
+
+    def _write(self, data: bytes) -> None:
+        try:
+            descriptor = self._stream.fileno()
+        except OSError:
+            self._stream.write(data.decode())
+            self._stream.flush()
+            return
+        # Past the stream's own buffer: a thread that died inside it would hold its lock at exit.
+        while data:
+            try:
+                data = data[os.write(descriptor, data) :]
+            except BlockingIOError:
+                writable = select.poll()
+                writable.register(descriptor, select.POLLOUT)
+                writable.poll()
+
+
+class _LineLogger:
+    """What structlog calls with a finished line."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self.debug = self.info = self.warning = self.error = self.critical = write
+
+
+class _ToStructlog(logging.Handler):
+    """Brings the lines of the standard library, asyncio's above all, into the same stream."""
+
+    def __init__(self, logger: FilteringBoundLogger) -> None:
+        super().__init__()
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.ERROR)
+        try:
+            self._logger.log(level, record.getMessage(), logger=record.name, exc_info=record.exc_info)
+        except Exception:
+            self.handleError(record)
+
+
+def _ordered(_logger: WrappedLogger, level: str, fields: EventDict) -> EventDict:
+    """Time, level and msg in front; every value a bounded, printable JSON value."""
+    traceback = fields.pop("exception", None)
+    line: EventDict = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "level": level.upper(),
+        "msg": _safe(fields.pop("event")),
+    }
+    for name, value in fields.items():
+        line[name] = _safe(value)
+    if traceback is not None:
+        # Each line of it is made printable by itself; the bar keeps them from passing for lines of the log.
+        lines = traceback[-MAX_TRACEBACK_CHARACTERS:].split("\n")
+        line["exception"] = "\n".join(f"| {printable(each)}" for each in lines)
+    return line
+
+
+def _safe(value: object) -> object:
+    match value:
+        case bool() | int() | None:
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case bytes() | bytearray() | memoryview():
+            return _clipped(bytes(value[: MAX_TEXT_CHARACTERS // 3]).hex(" "))
+        case list() | tuple():
+            return [_safe(each) for each in value[:64]]
+        case _:
+            return _clipped(str(value))
+
+
+def _clipped(text: str) -> str:
+    if len(text) > MAX_TEXT_CHARACTERS:
+        text = text[: MAX_TEXT_CHARACTERS - 1] + "…"
+    return printable(text)

@@ -1,0 +1,75 @@
+"""Who watches the server: logs, facts and figures hear of everything through one set of calls.
+
+The media path calls these and knows nothing of what becomes of them. The base class does nothing, for tests and for
+servers that want no telemetry; several observers can be joined.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import ProtocolViolation
+
+if TYPE_CHECKING:
+    from penstock.serve.channel import Channel
+    from penstock.serve.peer import Peer
+    from penstock.serve.viewer import Viewer
+
+
+class Observer:
+    """Hears what happens. Nothing here may block or raise."""
+
+    def connection_opened(self, peer: "Peer") -> None:
+        """A socket was accepted."""
+
+    def handshake_completed(self, peer: "Peer") -> None:
+        """The RTMP handshake is done."""
+
+    def connected(self, peer: "Peer") -> None:
+        """A connect was accepted."""
+
+    def stream_created(self, peer: "Peer", stream_id: int) -> None:
+        """A message stream was made."""
+
+    def connection_closed(self, peer: "Peer", reason: str) -> None:
+        """A connection is gone."""
+
+    def violation(self, peer: "Peer", violation: ProtocolViolation) -> None:
+        """A peer broke the protocol; its connection closes next."""
+
+    def limit_hit(self, limit: str, detail: str) -> None:
+        """Somebody was turned away."""
+
+    def publish_started(self, peer: "Peer", channel: "Channel") -> None:
+        """A publication began."""
+
+    def publish_refused(self, peer: "Peer", key: str, reason: str) -> None:
+        """A publication was turned away."""
+
+    def publish_stopped(self, peer: "Peer", channel: "Channel", reason: str) -> None:
+        """A publication ended; the stream may go on."""
+
+    def codecs_known(self, channel: "Channel", text: str) -> None:
+        """What a stream consists of, when it is known and when it changes."""
+
+    def stream_closed(self, channel: "Channel") -> None:
+        """A stream is over."""
+
+    def play_started(self, viewer: "Viewer") -> None:
+        """A viewer was let in; media may come later."""
+
+    def first_frame_sent(self, viewer: "Viewer") -> None:
+        """A viewer was given its place in the log."""
+
+    def viewer_skipped(self, viewer: "Viewer", skipped_bytes: int) -> None:
+        """A viewer fell behind and lost some."""
+
+    def viewer_stalled(self, viewer: "Viewer", stalled_s: float) -> None:
+        """A viewer takes nothing and will be closed if that goes on."""
+
+    def play_stopped(self, viewer: "Viewer", reason: str) -> None:
+        """A viewer is gone, or its stream is."""
+
+    def message_ignored(self, peer: "Peer", type_id: int, reason: str) -> None:
+        """A message changed nothing."""
+
+    def error(self, peer: "Peer | None", error: BaseException) -> None:
+        """A bug of ours was caught at the edge of one connection."""

@@ -1,0 +1,52 @@
+"""When to flush: with each video frame, on a grid, and wider under load.
+
+Owns the choice of the moment and the measure of how long a round of sending takes. Knows no sockets and no clock.
+"""
+
+import math
+
+from penstock.serve.settings import FlushPolicy
+
+_WIDE_GRIDS_S = (None, 0.050, 0.100)
+_WIDEN_ABOVE_S = 0.010
+_NARROW_BELOW_S = 0.004
+_CALM_S = 5.0
+_SMOOTHING = 0.1
+
+
+class Pacer:
+    """Chooses when a stream is flushed, and widens the interval while rounds of sending take long."""
+
+    def __init__(self) -> None:
+        self._step = 0
+        self._smoothed_lag_s = 0.0
+        self._changed_at = 0.0
+
+    @property
+    def grid_s(self) -> float | None:
+        """The grid that load has forced; None while there is no need."""
+        return _WIDE_GRIDS_S[self._step]
+
+    def observe_round(self, lag_s: float, now: float) -> None:
+        """A round of sending ended this long after the event that caused it."""
+        self._smoothed_lag_s += (lag_s - self._smoothed_lag_s) * _SMOOTHING
+        if self._smoothed_lag_s > _WIDEN_ABOVE_S and self._step < len(_WIDE_GRIDS_S) - 1:
+            # One step a second at most: the wider grid must show its effect first.
+            if now - self._changed_at >= 1.0:
+                self._change(self._step + 1, now)
+        elif self._smoothed_lag_s < _NARROW_BELOW_S and self._step > 0 and now - self._changed_at >= _CALM_S:
+            self._change(self._step - 1, now)
+
+    def _change(self, step: int, now: float) -> None:
+        self._step = step
+        self._changed_at = now
+        self._smoothed_lag_s = (_WIDEN_ABOVE_S + _NARROW_BELOW_S) / 2
+
+    def due_at(self, policy: FlushPolicy, appended_at: float, max_wait_s: float, *, has_video: bool) -> float:
+        """When what was appended at a time is to be sent. A time in the past means now."""
+        grid_s = policy.grid_s
+        if policy.widens and self.grid_s is not None:
+            grid_s = max(self.grid_s, grid_s or 0.0)
+        if grid_s is not None:
+            return math.ceil(appended_at / grid_s) * grid_s
+        return appended_at if has_video else appended_at + max_wait_s

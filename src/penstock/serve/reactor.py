@@ -1,0 +1,159 @@
+"""The event loop of the media path: one epoll, timers, signals and calls from other threads.
+
+An epoll of our own rather than asyncio's: the loop body between two waits is ours, so that everything that became
+readable is read before anything is flushed, and a readable socket costs one method call. Callbacks must not block and
+must not raise; one that raises is logged by `on_error` and costs what it was about, never the loop.
+"""
+
+import contextlib
+import heapq
+import itertools
+import os
+import select
+import signal
+import time
+from collections import deque
+from collections.abc import Callable
+
+READ = select.EPOLLIN
+WRITE = select.EPOLLOUT
+_MAX_EVENTS = 1024
+
+
+class Timer:
+    """A call to come. Cancelling one that has run does nothing."""
+
+    __slots__ = ("callback", "due")
+
+    def __init__(self, due: float, callback: Callable[[], None] | None) -> None:
+        self.due = due
+        self.callback = callback
+
+    def cancel(self) -> None:
+        """Do not call."""
+        self.callback = None
+
+
+class Reactor:
+    """Waits for sockets, timers and signals, and calls whoever asked for them."""
+
+    def __init__(self, on_error: Callable[[BaseException], None]) -> None:
+        self._epoll = select.epoll()
+        self._callbacks: dict[int, Callable[[int], None]] = {}
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._order = itertools.count()
+        self._posted: deque[Callable[[], None]] = deque()
+        self._signals: dict[int, Callable[[], None]] = {}
+        self._on_error = on_error
+        self._is_running = False
+        self.after_events: Callable[[], None] | None = None
+        """Called once after each round of events, before the next wait."""
+        self.now = time.monotonic()
+        """The clock as of the last wake-up: one reading serves a whole round."""
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.add(self._wake_read, READ, self._on_wake)
+
+    def add(self, descriptor: int, events: int, callback: Callable[[int], None]) -> None:
+        """Call back with the events that a descriptor has."""
+        self._callbacks[descriptor] = callback
+        self._epoll.register(descriptor, events)
+
+    def modify(self, descriptor: int, events: int) -> None:
+        """Wait for other events."""
+        self._epoll.modify(descriptor, events)
+
+    def remove(self, descriptor: int) -> None:
+        """Forget a descriptor, before it is closed."""
+        del self._callbacks[descriptor]
+        self._epoll.unregister(descriptor)
+
+    def forget(self, descriptor: int) -> None:
+        """As remove, for one that may have been removed before."""
+        if descriptor in self._callbacks:
+            self.remove(descriptor)
+
+    def call_at(self, due: float, callback: Callable[[], None]) -> Timer:
+        """Call once, not before a time."""
+        timer = Timer(due, callback)
+        heapq.heappush(self._timers, (due, next(self._order), timer))
+        return timer
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        """Call once, after a delay."""
+        return self.call_at(self.now + delay_s, callback)
+
+    def call_from_thread(self, callback: Callable[[], None]) -> None:
+        """Call on the loop's thread; may be asked for from any other."""
+        self._posted.append(callback)
+        self._wake()
+
+    def on_signal(self, number: int, callback: Callable[[], None]) -> None:
+        """Call on the loop when a signal came."""
+        self._signals[number] = callback
+        # The C handler writes the number to the pipe, so that a signal wakes the wait; Python's own does nothing.
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(number, lambda _number, _frame: None)
+
+    def stop(self) -> None:
+        """Leave `run` after this round."""
+        self._is_running = False
+
+    def run(self) -> None:
+        """Serve until stopped."""
+        self._is_running = True
+        poll = self._epoll.poll
+        callbacks = self._callbacks
+        while self._is_running:
+            events = poll(self._timeout_s(), _MAX_EVENTS)
+            self.now = time.monotonic()
+            for descriptor, event in events:
+                callback = callbacks.get(descriptor)
+                # An earlier callback of the same round may have closed it.
+                if callback is not None:
+                    try:
+                        callback(event)
+                    except Exception as error:
+                        self._on_error(error)
+            self._run_timers()
+            if self.after_events is not None:
+                self._guarded(self.after_events)
+
+    def close(self) -> None:
+        """Give everything back."""
+        if self._signals:
+            signal.set_wakeup_fd(-1)
+        for descriptor in (self._wake_read, self._wake_write):
+            os.close(descriptor)
+        self._epoll.close()
+
+    def _timeout_s(self) -> float:
+        if not self._timers:
+            return -1
+        # Rounded up to the millisecond that epoll counts in, so that a timer is never just missed.
+        return max(0.0, self._timers[0][0] - time.monotonic() + 0.0005)
+
+    def _run_timers(self) -> None:
+        now = self.now
+        while self._timers and self._timers[0][0] <= now:
+            timer = heapq.heappop(self._timers)[2]
+            callback, timer.callback = timer.callback, None
+            if callback is not None:
+                self._guarded(callback)
+
+    def _guarded(self, callback: Callable[[], None]) -> None:
+        try:
+            callback()
+        except Exception as error:
+            self._on_error(error)
+
+    def _wake(self) -> None:
+        # A full pipe wakes the loop as well.
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake_write, b"\0")
+
+    def _on_wake(self, _events: int) -> None:
+        for number in os.read(self._wake_read, 4096):
+            if number in self._signals:
+                self._signals[number]()
+        while self._posted:
+            self._guarded(self._posted.popleft())

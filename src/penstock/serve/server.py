@@ -1,0 +1,188 @@
+"""The server: listeners, limits on who gets in, the once-a-second sweep, and a graceful end.
+
+Owns accepting and turning away, and the order of shutting down. What connections do is `station`'s matter.
+"""
+
+import errno
+import itertools
+import os
+import resource
+import secrets
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from ipaddress import ip_address
+
+from penstock.protocol.server_session import ServerSession
+from penstock.relay.segment import SegmentStore
+from penstock.serve.memfd import best_store
+from penstock.serve.observer import Observer
+from penstock.serve.peer import Peer
+from penstock.serve.reactor import READ, Reactor
+from penstock.serve.settings import ServerSettings
+from penstock.serve.station import Station
+from penstock.serve.transport import PlainTransport, Transport, prepare_socket
+
+_BACKLOG = 4096
+_ACCEPTS_PER_TURN = 64
+_SWEEP_INTERVAL_S = 1.0
+_NO_DESCRIPTORS_PAUSE_S = 0.5
+_GOODBYE_S = 2.0
+_OUT_OF_DESCRIPTORS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+
+TransportFactory = Callable[[socket.socket], Transport]
+
+
+def raise_descriptor_limit() -> int:
+    """Use all descriptors the system allows: each connection and each second of a stream is one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+class Server:
+    """Everything that runs in one process."""
+
+    def __init__(
+        self, settings: ServerSettings, observer: Observer | None = None, store: SegmentStore | None = None
+    ) -> None:
+        self.observer = observer or Observer()
+        self.reactor = Reactor(lambda error: self.observer.error(None, error))
+        self.station = Station(settings, store or best_store(), self.reactor, self.observer)
+        self.reactor.after_events = self.station.flush_dirty
+        self._listeners: dict[int, tuple[socket.socket, TransportFactory]] = {}
+        self._peer_numbers = itertools.count(1)
+        self._connections_per_ip: Counter[str] = Counter()
+        self._boot = secrets.token_hex(3)
+
+    def listen(self, host: str, port: int, factory: TransportFactory = PlainTransport) -> int:
+        """Accept connections at an address. The port that it became, if 0 was asked for."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+        self._listeners[listener.fileno()] = (listener, factory)
+        self.reactor.add(listener.fileno(), READ, lambda _events: self._accept(listener, factory))
+        return int(listener.getsockname()[1])
+
+    def run(self) -> None:
+        """Serve until `shut_down`."""
+        self._sweep_later()
+        try:
+            self.reactor.run()
+        finally:
+            self._close_everything()
+
+    def shut_down(self) -> None:
+        """Stop accepting, tell everybody, let them hear it, then leave `run`."""
+        station = self.station
+        if station.is_closing:
+            self.reactor.stop()
+            return
+        station.is_closing = True
+        self._stop_listening()
+        for channel in list(station.channels.values()):
+            station.end_stream(channel)
+        for peer in list(station.peers.values()):
+            peer.close_when_sent = True
+            peer.flush_output()
+        self.reactor.call_later(_GOODBYE_S, self.reactor.stop)
+        self._stop_when_empty()
+
+    def _stop_when_empty(self) -> None:
+        if not self.station.peers:
+            self.reactor.stop()
+        else:
+            self.reactor.call_later(0.05, self._stop_when_empty)
+
+    def _sweep_later(self) -> None:
+        self.reactor.call_later(_SWEEP_INTERVAL_S, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweep_later()
+        self.station.sweep()
+
+    # Accepting.
+
+    def _accept(self, listener: socket.socket, factory: TransportFactory) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                connection, address = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _OUT_OF_DESCRIPTORS:
+                    self._pause_accepting(listener, factory, error)
+                    return
+                continue  # the peer was gone before we came to it
+            self._admit(connection, address, factory)
+
+    def _pause_accepting(self, listener: socket.socket, factory: TransportFactory, error: OSError) -> None:
+        """Nobody can be let in now: look again in a while instead of spinning."""
+        self.observer.limit_hit("descriptors", os.strerror(error.errno or 0))
+        self.reactor.remove(listener.fileno())
+
+        def resume() -> None:
+            if listener.fileno() in self._listeners:
+                self.reactor.add(listener.fileno(), READ, lambda _events: self._accept(listener, factory))
+
+        self.reactor.call_later(_NO_DESCRIPTORS_PAUSE_S, resume)
+
+    def _admit(self, connection: socket.socket, address: tuple[str, int], factory: TransportFactory) -> None:
+        ip, port = address[0], address[1]
+        settings = self.station.settings
+        reason = None
+        if len(self.station.peers) >= settings.max_connections:
+            reason = ("connections", f"{settings.max_connections} are open")
+        elif self._connections_per_ip[ip] >= settings.max_connections_per_ip and not (
+            settings.exempts_loopback and ip_address(ip).is_loopback
+        ):
+            reason = ("connections per address", f"{ip} has {settings.max_connections_per_ip}")
+        if reason is not None:
+            connection.close()
+            self.observer.limit_hit(*reason)
+            return
+        try:
+            prepare_socket(connection, settings.notsent_lowat_bytes)
+            transport = factory(connection)
+        except OSError:
+            connection.close()
+            return
+        self._open_peer(transport, ip, port)
+
+    def _open_peer(self, transport: Transport, ip: str, port: int) -> None:
+        peer_id = f"{self._boot}-{next(self._peer_numbers)}"
+        session = ServerSession(
+            nonce=secrets.token_bytes(1528),
+            time_ms=int(time.monotonic() * 1000),
+            settings=self.station.settings.connection,
+        )
+        peer = Peer(peer_id, f"{ip}:{port}", transport, session, self.station)
+        self.station.peers[peer_id] = peer
+        self._connections_per_ip[ip] += 1
+        peer.on_close = lambda: self._forget_ip(ip)
+        self.observer.connection_opened(peer)
+
+    def _forget_ip(self, ip: str) -> None:
+        self._connections_per_ip[ip] -= 1
+        if not self._connections_per_ip[ip]:
+            del self._connections_per_ip[ip]
+
+    # The end.
+
+    def _stop_listening(self) -> None:
+        for descriptor, (listener, _) in list(self._listeners.items()):
+            self.reactor.forget(descriptor)
+            listener.close()
+        self._listeners.clear()
+
+    def _close_everything(self) -> None:
+        self._stop_listening()
+        for peer in list(self.station.peers.values()):
+            peer.close("server shut down")
+        for channel in list(self.station.channels.values()):
+            self.station.end_stream(channel)
+        self.reactor.close()

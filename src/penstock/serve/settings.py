@@ -1,0 +1,63 @@
+"""What the server's parts need to know, as plain values: made from the configuration once, at start or reload."""
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from penstock.protocol.connection import ConnectionSettings
+from penstock.relay.log import LogLimits
+from penstock.relay.tap import TapLimits
+
+
+class JoinPolicy(enum.Enum):
+    """Where one who joins begins."""
+
+    KEYFRAME = "keyframe"
+    NEXT = "next"
+    LIVE = "live"
+
+
+@dataclass(frozen=True, slots=True)
+class FlushPolicy:
+    """When what was appended is sent."""
+
+    grid_s: float | None = None
+    """At multiples of this; None: with each video frame."""
+    widens: bool = True
+    """Whether it widens by itself while the server is under load."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppSettings:
+    """What holds for the streams of one app."""
+
+    join: JoinPolicy = JoinPolicy.KEYFRAME
+    flush: FlushPolicy = field(default_factory=FlushPolicy)
+    may_replace_publisher: bool = False
+    grace_s: float = 10.0
+    play_wait_s: float = 30.0
+    keyframe_wait_s: float = 3.0
+    max_viewers_per_stream: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What holds for the whole server."""
+
+    app: Callable[[str], AppSettings] = lambda _name: AppSettings()
+    connection: ConnectionSettings = field(default_factory=ConnectionSettings)
+    log_limits: LogLimits = field(default_factory=LogLimits)
+    tap_limits: TapLimits = field(default_factory=TapLimits)
+    max_total_log_bytes: int = 1024 * 1024 * 1024
+    max_connections: int = 10_000
+    max_connections_per_ip: int = 100
+    exempts_loopback: bool = True
+    handshake_deadline_s: float = 5.0
+    connect_deadline_s: float = 30.0
+    ping_interval_s: float = 10.0
+    silent_peer_s: float = 30.0
+    slow_viewer_s: float = 10.0
+    max_unread_reply_bytes: int = 64 * 1024
+    stalled_reply_s: float = 10.0
+    notsent_lowat_bytes: int = 128 * 1024
+    max_flush_wait_s: float = 0.040

@@ -1,0 +1,462 @@
+"""The station: what every event of every connection leads to.
+
+Owns the rules between peers: who may connect, publish and play, what happens when a publisher goes, and when streams
+are flushed. It holds the hub and the channels; the reactor calls it after each round of events.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+from penstock.errors import ProtocolViolation
+from penstock.media.describe import describe
+from penstock.media.frame import Frame, FrameKind, frame_of
+from penstock.protocol.chunk_writer import write_standalone
+from penstock.protocol.events import (
+    ConnectRequested,
+    DataCleared,
+    DataReceived,
+    EndReason,
+    Event,
+    HandshakeCompleted,
+    MediaReceived,
+    MessageIgnored,
+    PauseChanged,
+    PlayEnded,
+    PlayRequested,
+    PongReceived,
+    PublishEnded,
+    PublishRequested,
+    ReceiveChanged,
+    SeekRequested,
+    StreamOpened,
+)
+from penstock.protocol.message import Message, MessageType
+from penstock.protocol.status import StatusCode
+from penstock.relay.hub import Hub, PublishAnswer
+from penstock.relay.log import LogBudget, StreamLog
+from penstock.relay.segment import SegmentStore
+from penstock.serve.channel import Channel
+from penstock.serve.observer import Observer
+from penstock.serve.pacer import Pacer
+from penstock.serve.peer import Peer
+from penstock.serve.reactor import Reactor
+from penstock.serve.settings import ServerSettings
+from penstock.serve.viewer import Viewer
+
+_KINDS = {8: FrameKind.AUDIO, 9: FrameKind.VIDEO}
+# Chunk streams of the shared encoding: none of those on which sessions compress headers.
+_SHARED_CHUNK_STREAMS = {FrameKind.AUDIO: 4, FrameKind.VIDEO: 6, FrameKind.DATA: 8}
+_LIVENESS_CHECK_S = 0.1
+
+
+def frame_encoder(chunk_size: int) -> Callable[[Frame], bytes]:
+    """The encoding that all viewers share: message stream 1, a full header, absolute time."""
+
+    def encode(frame: Frame) -> bytes:
+        kind = frame.kind
+        message = Message(int(kind), frame.timestamp_ms, 1, frame.payload, _SHARED_CHUNK_STREAMS[kind])
+        return write_standalone(message, chunk_size)
+
+    return encode
+
+
+class Station:
+    """All streams and all who publish or watch them."""
+
+    def __init__(self, settings: ServerSettings, store: SegmentStore, reactor: Reactor, observer: Observer) -> None:
+        self.settings = settings
+        self.reactor = reactor
+        self.observer = observer
+        self.budget = LogBudget(settings.max_total_log_bytes)
+        self.encode = frame_encoder(settings.connection.chunk_size)
+        self.hub = Hub(lambda: StreamLog(store, self.encode, self.settings.log_limits, self.budget))
+        self.peers: dict[str, Peer] = {}
+        self.channels: dict[str, Channel] = {}
+        self.pacer = Pacer()
+        self.is_closing = False
+        self._dirty: list[Channel] = []
+        self._waiting_plays: dict[str, dict[Viewer, float]] = {}
+        """Viewers of streams that are not there, and until when they wait."""
+
+    # What peers say.
+
+    def on_event(self, peer: Peer, event: Event) -> None:
+        """Deal with one event."""
+        if isinstance(event, MediaReceived):
+            type_id, stream_id, timestamp_ms, payload = event
+            self._take(peer.publications[stream_id], frame_of(_KINDS[type_id], timestamp_ms, payload))
+            return
+        match event:
+            case DataReceived():
+                frame = frame_of(FrameKind.DATA, event.timestamp_ms, event.payload)
+                self._take(peer.publications[event.stream_id], frame)
+            case DataCleared():
+                peer.publications[event.stream_id].log.clear_metadata()
+            case HandshakeCompleted():
+                peer.handshaken_at = self.reactor.now
+                self.observer.handshake_completed(peer)
+            case ConnectRequested():
+                self._on_connect(peer, event)
+            case StreamOpened():
+                self.observer.stream_created(peer, event.stream_id)
+            case PublishRequested():
+                self._on_publish(peer, event)
+            case PublishEnded():
+                self._on_publish_ended(peer, event)
+            case PlayRequested():
+                self._on_play(peer, event)
+            case PlayEnded():
+                self._stop_viewer(peer, event.stream_id, event.reason.value)
+            case PauseChanged():
+                self._on_pause(peer, event)
+            case ReceiveChanged():
+                self._on_receive(peer, event)
+            case SeekRequested():
+                peer.session.reject_seek(event.stream_id, "A live stream cannot be sought in.")
+            case PongReceived():
+                now_ms = int(time.monotonic() * 1000) & 0xFFFFFFFF
+                peer.round_trip_ms = (now_ms - event.timestamp_ms) & 0xFFFFFFFF
+            case MessageIgnored():
+                self.observer.message_ignored(peer, event.type_id, event.reason)
+            case _:
+                pass
+
+    def on_violation(self, peer: Peer, violation: ProtocolViolation) -> None:
+        """A peer broke the protocol: it goes."""
+        self.observer.violation(peer, violation)
+        peer.close(str(violation))
+
+    def on_bug(self, peer: Peer, error: Exception) -> None:
+        """One exception costs one connection."""
+        self.observer.error(peer, error)
+        peer.close(f"internal error: {type(error).__name__}")
+
+    def on_closed(self, peer: Peer, reason: str) -> None:
+        """A connection is gone; what it did has ended already."""
+        self.peers.pop(peer.id, None)
+        self.observer.connection_closed(peer, reason)
+
+    def _on_connect(self, peer: Peer, event: ConnectRequested) -> None:
+        peer.app = event.app
+        peer.app_query = event.app_query
+        peer.client = event.flash_version or ""
+        if self.is_closing:
+            peer.session.reject_connect("The server is shutting down.", StatusCode.CONNECT_APP_SHUTDOWN)
+            peer.close_when_sent = True
+            return
+        if not event.app:
+            peer.session.reject_connect("An app must be named.", StatusCode.CONNECT_INVALID_APP)
+            peer.close_when_sent = True
+            return
+        peer.connected_at = self.reactor.now
+        peer.session.accept_connect()
+        self.observer.connected(peer)
+
+    # Publishing.
+
+    def _take(self, channel: Channel, frame: Frame) -> None:
+        channel.append(frame, self.reactor.now)
+        if frame.is_setup and frame.kind is not FrameKind.DATA:
+            self._describe(channel)
+        if not channel.is_dirty:
+            channel.is_dirty = True
+            self._dirty.append(channel)
+
+    def _describe(self, channel: Channel) -> None:
+        payloads = {frame.kind: frame.payload for frame in channel.log.setup.frames if frame.kind is not FrameKind.DATA}
+        text = describe(payloads.get(FrameKind.VIDEO), payloads.get(FrameKind.AUDIO))
+        if text != channel.codecs_text:
+            channel.codecs_text = text
+            self.observer.codecs_known(channel, text)
+
+    def _on_publish(self, peer: Peer, event: PublishRequested) -> None:
+        key = f"{peer.app}/{event.name}"
+        app = self.settings.app(peer.app)
+        answer = self.hub.ask_to_publish(key, self.reactor.now, may_replace=app.may_replace_publisher)
+        match answer:
+            case PublishAnswer.ACCEPT:
+                self._begin(peer, event.stream_id, key)
+            case PublishAnswer.REPLACE:
+                self._replace(peer, event.stream_id, key)
+            case PublishAnswer.WAIT:
+                first = self._publisher_of(key)
+                if first is not None:
+                    self._ping(first)
+                    asked_at = self.reactor.now
+                    check = partial(self._check_first, peer, event.stream_id, key, first, asked_at)
+                    self.reactor.call_later(_LIVENESS_CHECK_S, check)
+
+    def _check_first(self, peer: Peer, stream_id: int, key: str, first: Peer, asked_at: float) -> None:
+        """See if the publisher that is there has given a sign of life since a second one knocked."""
+        if peer.is_closed:
+            return
+        if self._publisher_of(key) is not first:
+            if self._publisher_of(key) is None:
+                self._begin(peer, stream_id, key)
+            else:
+                self._refuse(peer, stream_id, key)
+        elif first.heard_at > asked_at:
+            self._refuse(peer, stream_id, key)
+        elif self.reactor.now - asked_at >= self.hub.settings.liveness_wait_s:
+            self._replace(peer, stream_id, key)
+        else:
+            check = partial(self._check_first, peer, stream_id, key, first, asked_at)
+            self.reactor.call_later(_LIVENESS_CHECK_S, check)
+            return
+        peer.resume()
+
+    def _refuse(self, peer: Peer, stream_id: int, key: str) -> None:
+        reason = f"{key} is being published already."
+        peer.session.reject_publish(stream_id, reason, StatusCode.PUBLISH_BAD_NAME)
+        self.observer.publish_refused(peer, key, reason)
+
+    def _replace(self, peer: Peer, stream_id: int, key: str) -> None:
+        first = self._publisher_of(key)
+        if first is not None:
+            for first_stream_id, channel in list(first.publications.items()):
+                if channel.key == key:
+                    first.session.end_publish(first_stream_id, "Another publisher has taken over.")
+                    del first.publications[first_stream_id]
+                    self.observer.publish_stopped(first, channel, "replaced by another publisher")
+            first.close_when_sent = True
+            first.send_session_data()
+        self._begin(peer, stream_id, key)
+
+    def _publisher_of(self, key: str) -> Peer | None:
+        stream = self.hub.streams.get(key)
+        return self.peers.get(str(stream.publisher)) if stream is not None and stream.is_live else None
+
+    def _begin(self, peer: Peer, stream_id: int, key: str) -> None:
+        stream = self.hub.begin(key, peer.id, self.reactor.now)
+        channel = self.channels.get(key)
+        if channel is None:
+            channel = Channel(stream, self.settings.app(peer.app), self.encode, self.observer)
+            self.channels[key] = channel
+        peer.publications[stream_id] = channel
+        peer.session.accept_publish(stream_id)
+        self.observer.publish_started(peer, channel)
+        for viewer in self._waiting_plays.pop(key, {}):
+            self._let_in(viewer, channel)
+
+    def _on_publish_ended(self, peer: Peer, event: PublishEnded) -> None:
+        channel = peer.publications.pop(event.stream_id, None)
+        if channel is None:
+            return
+        self.observer.publish_stopped(peer, channel, event.reason.value)
+        if event.reason is EndReason.CONNECTION_LOST and channel.app.grace_s > 0 and not self.is_closing:
+            self._flush(channel)
+            channel.stream.lose(self.reactor.now, channel.app.grace_s)
+        else:
+            self.end_stream(channel)
+
+    def end_stream(self, channel: Channel) -> None:
+        """A stream is over: everybody who watches it is told."""
+        self._flush(channel)
+        for viewer in list(channel.viewers):
+            self._tell_end(viewer)
+        self.channels.pop(channel.key, None)
+        for tap in channel.taps:
+            tap.close()
+        self.hub.end(channel.key)
+        self.observer.stream_closed(channel)
+
+    def _tell_end(self, viewer: Viewer) -> None:
+        peer = viewer.peer
+        if viewer.channel is not None:
+            viewer.channel.fall_out(viewer)
+        peer.session.end_play(viewer.stream_id)
+        self._stop_viewer(peer, viewer.stream_id, "stream ended")
+        peer.send_session_data()
+
+    # Playing.
+
+    def _on_play(self, peer: Peer, event: PlayRequested) -> None:
+        key = f"{peer.app}/{event.name}"
+        viewer = Viewer(peer, event.stream_id, key, event.query, self.reactor.now)
+        app = self.settings.app(peer.app)
+        channel = self.channels.get(key)
+        if channel is not None and len(channel.viewers) >= app.max_viewers_per_stream:
+            self.observer.limit_hit("viewers per stream", f"{key} has {len(channel.viewers)}")
+            peer.session.reject_play(event.stream_id, f"{key} has no room for more viewers.", StatusCode.PLAY_FAILED)
+            return
+        peer.viewers[event.stream_id] = viewer
+        for other in peer.viewers.values():
+            if other is not viewer and other.channel is not None:
+                other.channel.change_selection(other)
+        if channel is not None:
+            self._let_in(viewer, channel)
+        elif app.play_wait_s > 0:
+            self._waiting_plays.setdefault(key, {})[viewer] = self.reactor.now + app.play_wait_s
+        else:
+            self._turn_away(viewer)
+
+    def _let_in(self, viewer: Viewer, channel: Channel) -> None:
+        peer = viewer.peer
+        peer.session.accept_play(viewer.stream_id)
+        peer.queue(peer.session.data_to_send())
+        self.observer.play_started(viewer)
+        channel.add(viewer, self.reactor.now)
+        peer.flush_output()
+
+    def _turn_away(self, viewer: Viewer) -> None:
+        peer = viewer.peer
+        peer.viewers.pop(viewer.stream_id, None)
+        peer.session.reject_play(viewer.stream_id, f"{viewer.key} is not being published.")
+        self.observer.play_stopped(viewer, "stream not found")
+        peer.send_session_data()
+
+    def _stop_viewer(self, peer: Peer, stream_id: int, reason: str) -> None:
+        viewer = peer.viewers.pop(stream_id, None)
+        if viewer is None:
+            return
+        waiting = self._waiting_plays.get(viewer.key)
+        if waiting is not None:
+            waiting.pop(viewer, None)
+        channel = viewer.channel
+        if channel is not None:
+            self._finish_half_message(viewer)
+            channel.remove(viewer)
+        self.observer.play_stopped(viewer, reason)
+        for other in peer.viewers.values():
+            if other.channel is not None:
+                other.channel.change_selection(other)
+
+    def _finish_half_message(self, viewer: Viewer) -> None:
+        """Whatever is said to a peer next must come behind the message that is half out."""
+        cursor = viewer.cursor
+        if cursor is None or viewer.is_in_step or not cursor.is_inside_message or viewer.peer.is_closed:
+            return
+        piece = cursor.next_range()
+        if piece is not None:
+            entry = piece.segment.entry_at(piece.position)
+            size = entry.position + entry.encoded_bytes - piece.position
+            viewer.peer.queue_first(piece.segment.read(piece.position, size))
+            cursor.advance(size)
+
+    def _on_pause(self, peer: Peer, event: PauseChanged) -> None:
+        viewer = peer.viewers.get(event.stream_id)
+        if viewer is None or viewer.channel is None:
+            return
+        viewer.is_paused = event.is_paused
+        if event.is_paused:
+            self._finish_half_message(viewer)
+            viewer.channel.unseat(viewer)
+        else:
+            viewer.channel.wait(viewer, self.reactor.now)
+            viewer.channel.seat_waiting(self.reactor.now)
+
+    def _on_receive(self, peer: Peer, event: ReceiveChanged) -> None:
+        viewer = peer.viewers.get(event.stream_id)
+        if viewer is None:
+            return
+        if event.type_id == MessageType.AUDIO:
+            viewer.selection = viewer.selection._replace(wants_audio=event.is_wanted)
+        else:
+            had_video = viewer.selection.wants_video
+            viewer.selection = viewer.selection._replace(wants_video=event.is_wanted)
+            if event.is_wanted and not had_video and viewer.channel is not None and viewer.cursor is not None:
+                # Video begins anew at a key frame, and with it everything.
+                self._finish_half_message(viewer)
+                viewer.channel.unseat(viewer)
+                viewer.channel.wait(viewer, self.reactor.now)
+                return
+        if viewer.channel is not None:
+            viewer.channel.change_selection(viewer)
+
+    # Flushing.
+
+    def flush_dirty(self) -> None:
+        """Send what became due in this round of events; what is not due yet gets a timer."""
+        if not self._dirty:
+            return
+        dirty, self._dirty = self._dirty, []
+        now = self.reactor.now
+        has_flushed = False
+        for channel in dirty:
+            due = self._due(channel)
+            if due is None:
+                continue
+            if due <= now:
+                channel.flush(now)
+                has_flushed = True
+            elif channel.flush_due is None or due < channel.flush_due:
+                channel.flush_due = due
+                self.reactor.call_at(due, partial(self._on_flush_timer, channel))
+        if has_flushed:
+            self.pacer.observe_round(time.monotonic() - now, now)
+
+    def _due(self, channel: Channel) -> float | None:
+        log = channel.log
+        channel.is_dirty = False
+        if log.unflushed_since is None:
+            return None
+        return self.pacer.due_at(
+            channel.app.flush, log.unflushed_since, self.settings.max_flush_wait_s, has_video=log.has_unflushed_video
+        )
+
+    def _on_flush_timer(self, channel: Channel) -> None:
+        channel.flush_due = None
+        due = self._due(channel)
+        if due is None:
+            return
+        if due <= self.reactor.now:
+            channel.flush(self.reactor.now)
+        else:
+            channel.flush_due = due
+            self.reactor.call_at(due, partial(self._on_flush_timer, channel))
+
+    def _flush(self, channel: Channel) -> None:
+        channel.flush(self.reactor.now)
+
+    # Once a second.
+
+    def sweep(self) -> None:
+        """Look after deadlines: of peers, of viewers, of streams without a publisher."""
+        now = self.reactor.now
+        for peer in list(self.peers.values()):
+            self._sweep_peer(peer, now)
+        for channel in list(self.channels.values()):
+            channel.seat_waiting(now)
+        for stream in self.hub.expired(now):
+            self.end_stream(self.channels[stream.key])
+        for key, waiting in list(self._waiting_plays.items()):
+            for viewer in [viewer for viewer, until in waiting.items() if now >= until]:
+                del waiting[viewer]
+                self._turn_away(viewer)
+            if not waiting:
+                del self._waiting_plays[key]
+
+    def _sweep_peer(self, peer: Peer, now: float) -> None:
+        settings = self.settings
+        if peer.handshaken_at is None:
+            if now - peer.opened_at >= settings.handshake_deadline_s:
+                peer.close(f"handshake not finished in {settings.handshake_deadline_s:g} s")
+        elif peer.connected_at is None:
+            if now - peer.opened_at >= settings.connect_deadline_s:
+                peer.close(f"no connect within {settings.connect_deadline_s:g} s")
+        elif now - peer.heard_at >= settings.silent_peer_s:
+            peer.close(f"nothing heard for {settings.silent_peer_s:g} s")
+        elif peer.reply_stalled_since is not None and now - peer.reply_stalled_since >= settings.stalled_reply_s:
+            peer.close(f"answers not read for {settings.stalled_reply_s:g} s")
+        else:
+            if now - peer.pinged_at >= settings.ping_interval_s:
+                self._ping(peer)
+            for viewer in list(peer.viewers.values()):
+                self._sweep_viewer(viewer, now)
+
+    def _sweep_viewer(self, viewer: Viewer, now: float) -> None:
+        if viewer.cursor is None or viewer.is_in_step:
+            viewer.progressed_at = now
+            return
+        stalled_s = now - viewer.progressed_at
+        if stalled_s >= self.settings.slow_viewer_s:
+            viewer.peer.close(f"no whole message delivered in {self.settings.slow_viewer_s:g} s")
+        elif stalled_s >= self.settings.slow_viewer_s / 2 and not viewer.is_warned:
+            viewer.is_warned = True
+            self.observer.viewer_stalled(viewer, stalled_s)
+
+    def _ping(self, peer: Peer) -> None:
+        peer.pinged_at = self.reactor.now
+        peer.session.send_ping(int(time.monotonic() * 1000))
+        peer.send_session_data()

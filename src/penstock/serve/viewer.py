@@ -1,0 +1,103 @@
+"""A viewer: one play of one stream on one connection.
+
+Owns what is particular to it: what it wants, its place in the log while it is not in step, and what telemetry asks. A
+viewer in step has no place of its own to keep up to date: it is where the log's head is.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.relay.cursor import Cursor
+from penstock.relay.selection import Selection
+
+if TYPE_CHECKING:
+    from penstock.serve.channel import Channel
+    from penstock.serve.peer import Peer
+
+
+class Viewer:
+    """One play."""
+
+    __slots__ = (
+        "_joined_position",
+        "_sent_before",
+        "awaits_key_video",
+        "channel",
+        "cursor",
+        "descriptor",
+        "first_frame_at",
+        "is_in_step",
+        "is_paused",
+        "is_warned",
+        "key",
+        "left_off_position",
+        "peer",
+        "progressed_at",
+        "query",
+        "selection",
+        "skipped_bytes",
+        "skips",
+        "started_at",
+        "stream_id",
+        "waits_since",
+    )
+
+    def __init__(self, peer: "Peer", stream_id: int, key: str, query: str | None, now: float) -> None:
+        self.peer = peer
+        self.descriptor = peer.descriptor
+        self.stream_id = stream_id
+        self.key = key
+        self.query = query
+        self.selection = Selection(stream_id)
+        self.channel: Channel | None = None
+        self.cursor: Cursor | None = None
+        """Its place in the log; None while it waits for one."""
+        self.is_in_step = False
+        self.is_paused = False
+        self.awaits_key_video = False
+        self.is_warned = False
+        self.left_off_position = 0
+        """Where it last was: it never goes back behind it, so nothing is sent twice."""
+        self.started_at = now
+        self.waits_since = now
+        self.first_frame_at: float | None = None
+        self.progressed_at = now
+        self.skips = 0
+        self.skipped_bytes = 0
+        self._joined_position = 0
+        self._sent_before = 0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is sent the shared encoding straight from the log."""
+        return self.selection.is_everything and self.peer.plays == 1
+
+    @property
+    def position(self) -> int:
+        """Where it is in the log."""
+        if self.cursor is None or self.channel is None:
+            return self.left_off_position
+        return self.channel.log.head if self.is_in_step else self.cursor.position
+
+    @property
+    def sent_bytes(self) -> int:
+        """Encoded media bytes that were handed to the system for it, or passed over by its selection."""
+        return self._sent_before if self.cursor is None else self._sent_before + self.position - self._joined_position
+
+    def take_place(self, position: int) -> None:
+        """Begin or go on at a position of its channel's log."""
+        if self.channel is None:
+            return
+        self.leave_place()
+        self.cursor = Cursor(self.channel.log)
+        self.cursor.position = position
+        self._joined_position = position
+
+    def leave_place(self) -> None:
+        """Be nowhere, and remember where it was."""
+        if self.cursor is None:
+            return
+        self.left_off_position = self.position
+        self._sent_before = self.sent_bytes
+        self.cursor.release()
+        self.cursor = None
+        self.is_in_step = False
