@@ -15,8 +15,9 @@ from penstock.amf import (
     read_amf0_values,
     read_amf3_value,
     write_amf0_values,
+    write_amf3_value,
 )
-from penstock.errors import MalformedAmf, ProtocolViolation
+from penstock.errors import MalformedAmf, MisuseError, ProtocolViolation
 from penstock.protocol.command_codec import read_command, write_command
 from penstock.protocol.data import read_data, read_relayed, write_data
 
@@ -65,6 +66,13 @@ def run_amf3(data: bytes) -> Outcome:
     expect(0 < end <= len(payload), f"a value of {len(payload)} bytes ends at {end}")
     _expect_bounded([value])
     _expect_writable([value])
+    try:
+        written = write_amf3_value(value)
+    except MisuseError as fault:
+        # A class may have a member that dynamic objects, which are all that is written, cannot have.
+        expect("empty name" in str(fault), f"a value that was read cannot be written: {fault}")
+    else:
+        expect_same(write_amf3_value(read_amf3_value(written)[0]), written, "AMF3 written and read again")
     return Outcome(1, is_refused=False)
 
 

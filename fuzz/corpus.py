@@ -149,6 +149,15 @@ _DATA: Final = (
     string("onTextData") + b"\x03\x00\x04text" + string("hello") + b"\x00\x00\x09",
     string("|RtmpSampleAccess") + TRUE + FALSE,
 )
+_HDR: Final = (
+    b"\xd4hvc1"
+    + string("colorInfo")
+    + b"\x03\x00\x0bcolorConfig\x03\x00\x08bitDepth"
+    + number(10)
+    + b"\x00\x00\x09\x00\x07hdrMdcv\x03\x00\x04redX"
+    + number(0.68)
+    + b"\x00\x00\x09\x00\x00\x09"
+)
 # Extended times, and payloads that look like the timestamp or the zeros that peers put between chunks.
 _LATE: Final = tuple(
     OracleMessage(6, timestamp, 9, 1, (filler * 300)[:size])
@@ -229,7 +238,16 @@ def media_payloads(type_id: int) -> tuple[bytes, ...]:
     """Starts of audio (8) or video (9) messages."""
     recorded = {each.payload for each in messages("client") + messages("server") if each.type_id == type_id}
     made = [value for value in vars(setup_messages).values() if isinstance(value, bytes) and value]
-    return (*sorted(recorded), *(value for value in made if (value[0] >> 4 in (2, 3, 6, 8, 10, 11)) == (type_id == 8)))
+    known = {value for value in made if (value[0] >> 4 in (2, 3, 6, 8, 10, 11)) == (type_id == 8)} | recorded
+    if type_id == 8:
+        return tuple(sorted(known))
+    # MediaMTX leaves the frame type at 0, and the bitstream has to tell.
+    untold = {bytes((payload[0] & 0x8F,)) + payload[1:] for payload in known if payload and payload[0] & 0x80}
+    return (
+        *sorted(known | untold),
+        _HDR,
+        *(first + setup_messages.VP8_KEY_FRAME for first in (b"\x91vp08", b"\x81vp08")),
+    )
 
 
 @functools.cache
