@@ -1,0 +1,236 @@
+"""The configuration: one frozen, validated object, made once at start and handed down.
+
+Owns every key, its default and its bounds. A key is `section.name`, and names carry the unit. Knows neither files nor
+variables nor flags: those are read by `config_sources`, and how values are spelled is known by `config_units`.
+"""
+
+import fnmatch
+import socket
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
+
+from penstock.config_units import (
+    DAY,
+    GB,
+    HOUR,
+    KB,
+    MB,
+    NONE_WORD,
+    TB,
+    Address,
+    FlushPolicy,
+    read_address,
+    read_bits_per_second,
+    read_byte_count,
+    read_count,
+    read_file_path,
+    read_flush,
+    read_path,
+    read_patterns,
+    read_seconds,
+    read_server_id,
+    server_id_of,
+)
+
+YEAR = 365 * DAY
+
+
+def _count(low: int, high: int) -> PlainValidator:
+    return PlainValidator(partial(read_count, low=low, high=high))
+
+
+def _bytes(low: int, high: int) -> PlainValidator:
+    return PlainValidator(partial(read_byte_count, low=low, high=high))
+
+
+def _seconds(low: float, high: float) -> PlainValidator:
+    return PlainValidator(partial(read_seconds, low=low, high=high))
+
+
+def _or_none(validator: PlainValidator) -> PlainValidator:
+    """The same, where the value may be absent."""
+    read: Any = validator.func
+    return PlainValidator(lambda value: None if value is None or value == NONE_WORD else read(value))
+
+
+_address = PlainValidator(read_address)
+
+
+def _default_server_id() -> str:
+    return server_id_of(socket.gethostname())
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Server(_Section):
+    """The process as a whole."""
+
+    id: Annotated[str, PlainValidator(read_server_id)] = Field(default_factory=_default_server_id)
+    data_dir: Annotated[Path, PlainValidator(read_path)] = Path("data")
+
+
+class Rtmp(_Section):
+    """Where RTMP is served, and what every peer is told after its handshake."""
+
+    listen: Annotated[Address, _address] = Address("127.0.0.1", 1935)
+    chunk_bytes: Annotated[int, _bytes(128, 65_536)] = 4096
+    window_bytes: Annotated[int, _bytes(64 * KB, GB)] = 2_500_000
+    peer_bandwidth_bytes: Annotated[int, _bytes(64 * KB, GB)] = 2_500_000
+
+
+class Tls(_Section):
+    """RTMPS. The three belong together: all or none."""
+
+    listen: Annotated[Address | None, _or_none(_address)] = None
+    cert: Annotated[Path | None, _or_none(PlainValidator(read_file_path))] = None
+    key: Annotated[Path | None, _or_none(PlainValidator(read_file_path))] = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        missing = [name for name in ("listen", "cert", "key") if getattr(self, name) is None]
+        if len(missing) in (1, 2):
+            raise ValueError(f"needs {' and '.join(f'tls.{name}' for name in missing)} as well")
+        return self
+
+
+class Http(_Section):
+    """The web page, HTTP viewers and the API."""
+
+    listen: Annotated[Address | None, _or_none(_address)] = Address("127.0.0.1", 8080)
+
+
+class Limits(_Section):
+    """What peers may make us hold, and how long they may keep us waiting."""
+
+    max_connections: Annotated[int, _count(1, 1_000_000)] = 10_000
+    max_connections_per_ip: Annotated[int, _count(1, 1_000_000)] = 100
+    exempts_loopback: bool = True
+    """Whether connections from this machine escape the limit per IP: proxies and load tests come from there."""
+    max_viewers_per_stream: Annotated[int, _count(1, 1_000_000)] = 10_000
+    max_publish_bps: Annotated[int, PlainValidator(partial(read_bits_per_second, low=8 * KB, high=100 * GB))] = 200 * MB
+    """What one publisher may send, in bits per second. The best 4K encoders stay below half of the default."""
+    max_message_bytes: Annotated[int, _bytes(64 * KB, 0xFFFFFF)] = 0xFFFFFF
+    """RTMP counts the length of a message in 24 bits."""
+    handshake_deadline_s: Annotated[float, _seconds(0.1, HOUR)] = 5.0
+    connect_deadline_s: Annotated[float, _seconds(0.1, HOUR)] = 30.0
+    ping_interval_s: Annotated[float, _seconds(0.1, HOUR)] = 10.0
+    silent_peer_s: Annotated[float, _seconds(0.1, DAY)] = 30.0
+    """A peer that answers nothing for this long, pings included, is taken for gone."""
+
+    @model_validator(mode="after")
+    def _pings_come_before_the_verdict(self) -> Self:
+        if self.silent_peer_s <= self.ping_interval_s:
+            raise ValueError(f"limits.silent_peer_s should be above limits.ping_interval_s, {self.ping_interval_s:g}")
+        return self
+
+
+class Relay(_Section):
+    """How much of the recent past is kept for those who join or lag."""
+
+    max_log_gops: Annotated[int, _count(1, 1000)] = 2
+    max_log_s: Annotated[float, _seconds(0.5, HOUR)] = 10.0
+    max_log_bytes: Annotated[int, _bytes(MB, TB)] = 64 * MB
+    max_total_log_bytes: Annotated[int, _bytes(MB, 100 * TB)] = GB
+    slow_viewer_s: Annotated[float, _seconds(0.5, HOUR)] = 10.0
+    """A viewer that takes no whole message for this long is closed."""
+
+    @model_validator(mode="after")
+    def _one_log_fits_into_the_budget(self) -> Self:
+        if self.max_total_log_bytes < self.max_log_bytes:
+            raise ValueError("relay.max_total_log_bytes should not be below relay.max_log_bytes")
+        return self
+
+
+class AppConfig(_Section):
+    """What holds for the streams of one app."""
+
+    flush: Annotated[FlushPolicy, PlainValidator(read_flush)] = "auto"
+    join: Literal["keyframe", "next", "live"] = "keyframe"
+    takeover: Literal["refuse", "replace"] = "refuse"
+    """What becomes of one who publishes under a name that is being published."""
+    grace_s: Annotated[float, _seconds(0, DAY)] = 10.0
+    """How long a stream waits for a publisher that was lost without a word."""
+    play_wait_s: Annotated[float, _seconds(0, DAY)] = 30.0
+    """How long a viewer may wait for a stream that nobody publishes yet."""
+
+
+class Recording(_Section):
+    """Which streams are recorded, where, and how much is kept."""
+
+    streams: Annotated[tuple[str, ...], PlainValidator(read_patterns)] = ()
+    folder: Annotated[Path | None, _or_none(PlainValidator(read_path))] = None
+    max_segment_s: Annotated[float, _seconds(1, 7 * DAY)] = float(HOUR)
+    max_segment_bytes: Annotated[int, _bytes(MB, TB)] = 2 * GB
+    keep_s: Annotated[float | None, _or_none(_seconds(60, 100 * YEAR))] = None
+    max_total_bytes: Annotated[int | None, _or_none(_bytes(MB, 10**6 * TB))] = None
+    min_free_bytes: Annotated[int, _bytes(0, 10**3 * TB)] = GB
+    max_backlog_bytes: Annotated[int, _bytes(MB, 100 * GB)] = 64 * MB
+    """What the recorder may be behind by when the disk is slow, in bytes and in time, before it gives up frames."""
+    max_backlog_s: Annotated[float, _seconds(1, HOUR)] = 30.0
+
+    def records(self, stream_key: str) -> bool:
+        """Whether this stream, as APP/STREAM, is to be recorded."""
+        return any(fnmatch.fnmatchcase(stream_key, pattern) for pattern in self.streams)
+
+
+class Facts(_Section):
+    """The records that the pipeline reads."""
+
+    enabled: bool = True
+    flush_s: Annotated[float, _seconds(0.05, 60)] = 1.0
+    rotate_s: Annotated[float, _seconds(1, DAY)] = 30.0
+    rotate_bytes: Annotated[int, _bytes(64 * KB, 10 * GB)] = 16 * MB
+    stream_sample_s: Annotated[float, _seconds(0.1, HOUR)] = 1.0
+    viewer_sample_s: Annotated[float, _seconds(0.1, HOUR)] = 5.0
+
+
+class Logs(_Section):
+    """What is written to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "console"] = "json"
+    hex_dump_bytes: Annotated[int, _bytes(0, 64 * KB)] = 64
+    """How much of each message is shown in hex, at level debug alone."""
+
+
+class Config(_Section):
+    """Everything that the operator decides. `defaults` holds for every app; `apps` has what differs, built on it."""
+
+    server: Server = Field(default_factory=Server)
+    rtmp: Rtmp = Rtmp()
+    tls: Tls = Tls()
+    http: Http = Http()
+    limits: Limits = Limits()
+    relay: Relay = Relay()
+    recording: Recording = Recording()
+    facts: Facts = Facts()
+    logs: Logs = Logs()
+    defaults: AppConfig = AppConfig()
+    apps: Mapping[str, AppConfig] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apps_build_on_the_defaults(cls, values: Any) -> Any:
+        match values:
+            case {"defaults": dict(defaults), "apps": Mapping() as apps}:
+                built = {name: defaults | app if isinstance(app, dict) else app for name, app in apps.items()}
+                return values | {"apps": built}
+        return values
+
+    def app(self, name: str) -> AppConfig:
+        """What holds for an app, named in the configuration or not."""
+        return self.apps.get(name, self.defaults)
+
+    @property
+    def recordings_dir(self) -> Path:
+        return self.recording.folder or self.server.data_dir / "recordings"
+
+    @property
+    def facts_dir(self) -> Path:
+        return self.server.data_dir / "facts"

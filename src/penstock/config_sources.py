@@ -1,0 +1,198 @@
+"""Where the configuration comes from: defaults < TOML file < environment < flags, and whose fault a wrong value is.
+
+Owns the names of variables and flags, the order in which sources win, and the one line that says what is wrong: source,
+key, value, what is allowed. Raises ConfigError and nothing else. What is allowed is decided by `config`.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from penstock.config import AppConfig, Config
+from penstock.errors import ConfigError
+
+ENVIRONMENT_PREFIX = "PENSTOCK_"
+FILE_VARIABLE = "PENSTOCK_CONFIG"
+"""Names the file, as the flag --config does."""
+
+# Kubernetes and Docker links set these by themselves where a service is called penstock.
+_FOREIGN_VARIABLE = re.compile(r"PENSTOCK_(SERVICE_.*|PORT(_.*)?)")
+
+Key = tuple[str, ...]
+"""Section and name; for an app "apps", the app and the name."""
+
+FLAGS: Mapping[str, Key] = {
+    "--rtmp": ("rtmp", "listen"),
+    "--rtmps": ("tls", "listen"),
+    "--cert": ("tls", "cert"),
+    "--key": ("tls", "key"),
+    "--http": ("http", "listen"),
+    "--data": ("server", "data_dir"),
+    "--record": ("recording", "streams"),
+    "--log-level": ("logs", "level"),
+    "--log-format": ("logs", "format"),
+}
+
+_MAX_SHOWN_CHARACTERS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A configuration and where each value came from that no default gave."""
+
+    config: Config
+    origins: Mapping[Key, str]
+
+
+def load_config(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Config:
+    """The one configuration of all sources. Flags are given as typed: {"--rtmp": ":1935"}."""
+    return load_with_origins(file, environment, flags).config
+
+
+def load_with_origins(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> LoadedConfig:
+    """The same, for those who want to show it."""
+    # What an orchestrator leaves empty was not meant to be set.
+    variables = {name: value for name, value in environment.items() if value and name.startswith(ENVIRONMENT_PREFIX)}
+    named_file = variables.pop(FILE_VARIABLE, None)
+    if file is None and named_file is not None:
+        file = Path(named_file)
+    values, origins = ({}, {}) if file is None else _read_file(file)
+    for name, text in sorted(variables.items()):
+        if _FOREIGN_VARIABLE.fullmatch(name):
+            continue
+        if name not in VARIABLES:
+            raise ConfigError(f"environment {_named(name)}: unknown variable{_nearest(name, VARIABLES)}")
+        _put(values, origins, VARIABLES[name], text, f"environment {name}")
+    for flag, value in flags.items():
+        _put(values, origins, FLAGS[flag], value, f"flag {flag}")
+    try:
+        return LoadedConfig(Config.model_validate(values), origins)
+    except ValidationError as error:
+        raise ConfigError(_blame(error, values, origins)) from None
+
+
+def dotted(key: Key) -> str:
+    """A key as it is written in TOML."""
+    return ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else _clipped(repr(part)) for part in key)
+
+
+def _known_keys() -> Iterator[Key]:
+    for section, field in Config.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from ((section, name) for name in field.annotation.model_fields)
+
+
+VARIABLES: Mapping[str, Key] = {f"{ENVIRONMENT_PREFIX}{'_'.join(key).upper()}": key for key in _known_keys()}
+"""Every variable. Apps are set in the file alone: a variable cannot spell their names."""
+
+
+def _put(values: dict[str, Any], origins: dict[Key, str], key: Key, value: object, origin: str) -> None:
+    section, name = key
+    values.setdefault(section, {})[name] = value
+    origins[key] = origin
+
+
+def _read_file(file: Path) -> tuple[dict[str, Any], dict[Key, str]]:
+    shown = _named(str(file))
+    try:
+        text = file.read_bytes().decode()
+        values = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"{shown}: cannot be read: {error.strerror}") from None
+    # Besides its own error, tomllib lets through what int() and nesting without end give.
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{shown}: no TOML: {_clipped(' '.join(str(error).split()))}") from None
+    lines = key_lines(text)
+    origins = {key: f"{shown} line {lines[key]}" if key in lines else shown for key in _paths(values)}
+    for key, origin in origins.items():
+        if _is_table(key) and not isinstance(_at(values, key), dict):
+            raise ConfigError(f"{origin}: {dotted(key)} = {_shown(_at(values, key))}: should be a table")
+    return values, origins
+
+
+def key_lines(text: str) -> dict[Key, int]:
+    """The line on which each key and table of a valid TOML text begins.
+
+    tomllib tells no lines. Statement by statement, a text that parses together with its table's header is complete.
+    """
+    found: dict[Key, int] = {}
+    header = statement = ""
+    first_line = 1
+    for number, line in enumerate(text.split("\n"), start=1):
+        first_line = first_line if statement else number
+        statement += line + "\n"
+        is_header = statement.lstrip().startswith("[")
+        try:
+            parsed = tomllib.loads(statement if is_header else header + statement)
+        except tomllib.TOMLDecodeError:
+            continue
+        for key in _paths(parsed):
+            found.setdefault(key, first_line)
+        header = statement if is_header else header
+        statement = ""
+    return found
+
+
+def _is_table(key: Key) -> bool:
+    return len(key) < (3 if key[0] == "apps" else 2)
+
+
+def _paths(values: Mapping[str, Any], above: Key = ()) -> Iterator[Key]:
+    for name, value in values.items():
+        yield (*above, name)
+        if isinstance(value, dict):
+            yield from _paths(value, (*above, name))
+
+
+def _at(values: Mapping[str, Any], key: Key) -> Any:
+    found: Any = values
+    for part in key:
+        found = found[part]
+    return found
+
+
+def _blame(error: ValidationError, values: Mapping[str, Any], origins: Mapping[Key, str]) -> str:
+    """The line about the first of the errors."""
+    first = error.errors(include_url=False)[0]
+    key = tuple(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        if key[0] == "apps":
+            nearest = _nearest(key[-1], AppConfig.model_fields)
+        else:
+            nearest = _nearest(dotted(key), [*Config.model_fields, *map(dotted, _known_keys())])
+        return f"{origins[key]}: {dotted(key)}: unknown key{nearest}"
+    allowed = _sentence(first["type"], first["msg"])
+    if _is_table(key):
+        # The values of a section do not fit together: blame one that was set, best one that the sentence names.
+        set_here = [each for each in origins if each[:-1] == key]
+        key = next((each for each in set_here if dotted(each) in allowed), set_here[0])
+    return f"{origins[key]}: {dotted(key)} = {_shown(_at(values, key))}: {allowed}"
+
+
+def _sentence(kind: str, message: str) -> str:
+    if kind.startswith("bool"):
+        return "should be true or false"
+    return message.removeprefix("Value error, ").replace("Input should be", "should be")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    matches = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {matches[0]}?" if matches else ""
+
+
+def _named(name: str) -> str:
+    return _clipped(name if name.isprintable() else repr(name))
+
+
+def _shown(value: object) -> str:
+    return _clipped(repr(value))
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else text[: _MAX_SHOWN_CHARACTERS - 1] + "…"

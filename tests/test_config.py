@@ -1,0 +1,235 @@
+"""The configuration: how the value of each key is spelled, what is refused, and what apps build on."""
+
+import pickle
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from penstock.config import Config
+from penstock.config_sources import VARIABLES
+from penstock.config_units import Address, FlushGrid, server_id_of
+
+SECONDS = [(2, 2.0), (2.5, 2.5), ("2", 2.0), ("2s", 2.0), ("2500ms", 2.5), ("2.5 s", 2.5), ("0.05m", 3.0), ("3S", 3.0)]
+NO_SECONDS = [
+    "",
+    "s",
+    "-1",
+    -1,
+    "1 parsec",
+    "1 s s",
+    True,
+    None,
+    [1],
+    10**400,
+    1e300,
+    float("inf"),
+    float("nan"),
+    "9" * 30,
+]
+BYTES = [
+    (1_000_000, 10**6),
+    ("1 MB", 10**6),
+    ("1000kB", 10**6),
+    ("2 MiB", 2**21),
+    ("1.5MB", 1_500_000),
+    (2e6, 2_000_000),
+]
+NO_BYTES = ["", "-1 MB", "1 XB", "1.0000001 MB", 1000000.5, False, None, {}, "1e6", 10**30]
+COUNTS = [(7, 7), ("7", 7), (7.0, 7)]
+NO_COUNTS = [0, -1, 1.5, "7 MB", "seven", "", True, None, [7], 10**9]
+ADDRESSES = [
+    ("127.0.0.1:1935", Address("127.0.0.1", 1935)),
+    (":1935", Address(None, 1935)),
+    ("[::1]:1935", Address("::1", 1935)),
+    ("[fe80::1%eth0]:0", Address("fe80::1%eth0", 0)),
+    ("media.example:65535", Address("media.example", 65535)),
+]
+NO_ADDRESSES = [
+    "",
+    "1935",
+    "::1:1935",
+    "[]:1935",
+    "[host]:1935",
+    "a b:1",
+    "host:",
+    "host:65536",
+    "h:-1",
+    1935,
+    True,
+    "h:1\n",
+]
+
+KEYS: dict[str, tuple[list[Any], list[Any]]] = {
+    "server.id": ([("edge-1.example", "edge-1.example")], ["", "a b", "a/b", "x" * 65, 5, "é"]),
+    "server.data_dir": ([("/srv/p", Path("/srv/p"))], ["", 5, "a\nb", None]),
+    "rtmp.listen": (ADDRESSES, [*NO_ADDRESSES, "none"]),
+    "rtmp.chunk_bytes": ([("4 KiB", 4096), (128, 128), (65536, 65536)], [127, 65537, *NO_BYTES]),
+    "rtmp.window_bytes": (BYTES, [0, *NO_BYTES]),
+    "rtmp.peer_bandwidth_bytes": (BYTES, [0, *NO_BYTES]),
+    "http.listen": ([*ADDRESSES, ("none", None)], NO_ADDRESSES),
+    "limits.max_connections": (COUNTS, NO_COUNTS),
+    "limits.max_connections_per_ip": (COUNTS, NO_COUNTS),
+    "limits.exempts_loopback": (
+        [(True, True), ("no", False), ("1", True), (False, False)],
+        ["perhaps", 2, "", None, []],
+    ),
+    "limits.max_viewers_per_stream": (COUNTS, NO_COUNTS),
+    "limits.max_publish_bps": ([(10**6, 10**6), ("8 Mbit/s", 8 * 10**6), ("9.5kbit/s", 9500)], ["8 MB", 1, True, ""]),
+    "limits.max_message_bytes": (BYTES, [2**24, *NO_BYTES]),
+    "limits.handshake_deadline_s": (SECONDS, [0, "2h", *NO_SECONDS]),
+    "limits.connect_deadline_s": (SECONDS, [0, *NO_SECONDS]),
+    "limits.ping_interval_s": (SECONDS, [0, *NO_SECONDS]),
+    "limits.silent_peer_s": ([("1m", 60.0)], [0, *NO_SECONDS]),
+    "relay.max_log_gops": (COUNTS, NO_COUNTS),
+    "relay.max_log_s": (SECONDS, [0, *NO_SECONDS]),
+    "relay.max_log_bytes": (BYTES, [0, *NO_BYTES]),
+    "relay.max_total_log_bytes": ([("2 GB", 2 * 10**9)], [0, *NO_BYTES]),
+    "relay.slow_viewer_s": (SECONDS, [0, *NO_SECONDS]),
+    "recording.streams": (
+        [
+            ("all", ("*/*",)),
+            ("none", ()),
+            ([], ()),
+            (["all"], ("*/*",)),
+            ("live/*, vod/x", ("live/*", "vod/x")),
+            (["live/*"], ("live/*",)),
+        ],
+        ["live", ["live/*", "none"], ["all", "live/*"], [5], 5, True, {}, "", "a/b\nc"],
+    ),
+    "recording.folder": ([("/srv/r", Path("/srv/r")), ("none", None)], ["", 5]),
+    "recording.max_segment_s": (SECONDS, [0, *NO_SECONDS]),
+    "recording.max_segment_bytes": (BYTES, [0, *NO_BYTES]),
+    "recording.keep_s": (
+        [("none", None), ("30d", 2_592_000.0)],
+        [0, "never", *[bad for bad in NO_SECONDS if bad is not None]],
+    ),
+    "recording.max_total_bytes": ([("none", None), *BYTES], [0, *[bad for bad in NO_BYTES if bad is not None]]),
+    "recording.min_free_bytes": ([(0, 0), *BYTES], NO_BYTES),
+    "recording.max_backlog_bytes": (BYTES, [0, *NO_BYTES]),
+    "recording.max_backlog_s": (SECONDS, [0, *NO_SECONDS]),
+    "facts.enabled": ([("off", False), (True, True)], ["", "maybe", None]),
+    "facts.flush_s": (SECONDS, [0, *NO_SECONDS]),
+    "facts.rotate_s": (SECONDS, [0, *NO_SECONDS]),
+    "facts.rotate_bytes": (BYTES, [0, *NO_BYTES]),
+    "facts.stream_sample_s": (SECONDS, [0, *NO_SECONDS]),
+    "facts.viewer_sample_s": (SECONDS, [0, *NO_SECONDS]),
+    "logs.level": ([(level, level) for level in ("debug", "info", "warning", "error")], ["INFO", "", 20, None]),
+    "logs.format": ([("json", "json"), ("console", "console")], ["text", True]),
+    "logs.hex_dump_bytes": ([(0, 0), ("1 kB", 1000)], ["1 MB", *NO_BYTES]),
+    "defaults.flush": (
+        [("auto", "auto"), ("frame", "frame"), (50, FlushGrid(50)), ("50ms", FlushGrid(50)), ("50", FlushGrid(50))],
+        ["", "never", 0, 1001, "1s", 0.5, True, None],
+    ),
+    "defaults.join": ([(each, each) for each in ("keyframe", "next", "live")], ["last", "", 1]),
+    "defaults.takeover": ([("refuse", "refuse"), ("replace", "replace")], ["take", None]),
+    "defaults.grace_s": ([(0, 0.0), *SECONDS], NO_SECONDS),
+    "defaults.play_wait_s": ([(0, 0.0), *SECONDS], NO_SECONDS),
+}
+TLS_KEYS = {"tls.listen", "tls.cert", "tls.key"}
+
+
+def with_value(key: str, value: object) -> Config:
+    section, name = key.split(".")
+    return Config.model_validate({section: {name: value}})
+
+
+def as_values(config: Config) -> dict[str, Any]:
+    return {section: dict(table) for section, table in config}
+
+
+def value_of(config: Config, key: str) -> object:
+    section, name = key.split(".")
+    return getattr(getattr(config, section), name)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_each_key_takes_its_values_and_refuses_all_others(key: str) -> None:
+    good, bad = KEYS[key]
+    for value, read in good:
+        found = value_of(with_value(key, value), key)
+        assert found == read, value
+        assert type(found) is type(read), value
+    for value in bad:
+        with pytest.raises(ValidationError):
+            with_value(key, value)
+
+
+def test_the_table_above_has_every_key() -> None:
+    assert {".".join(key) for key in VARIABLES.values()} == set(KEYS) | TLS_KEYS
+
+
+def test_every_default_is_a_value_that_its_key_takes() -> None:
+    assert Config.model_validate(as_values(Config())) == Config()
+
+
+def test_what_was_read_is_read_again_as_itself() -> None:
+    config = Config.model_validate(
+        {"defaults": {"flush": "50ms"}, "recording": {"streams": "all"}, "tls": {"cert": None}}
+    )
+    assert Config.model_validate(as_values(config)) == config
+
+
+def test_the_configuration_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        Config().limits.max_connections = 5
+
+
+def test_the_configuration_can_be_handed_to_another_process() -> None:
+    config = Config.model_validate({"apps": {"live": {"join": "next"}}})
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_an_app_builds_on_the_defaults() -> None:
+    values = {"defaults": {"join": "live", "grace_s": 3}, "apps": {"studio": {"grace_s": "1m"}, "plain": {}}}
+    config = Config.model_validate(values)
+    assert (config.app("studio").join, config.app("studio").grace_s) == ("live", 60.0)
+    assert config.app("plain") == config.app("never named") == config.defaults
+    assert (config.defaults.join, config.defaults.grace_s) == ("live", 3.0)
+
+
+def test_an_app_stands_alone_where_the_defaults_are_untouched() -> None:
+    assert Config.model_validate({"apps": {"live": {"takeover": "replace"}}}).app("live").takeover == "replace"
+
+
+@pytest.mark.parametrize(
+    ("streams", "key", "is_recorded"),
+    [
+        ("all", "live/a", True),
+        ("all", "a/b/c", True),
+        ("none", "live/a", False),
+        ("live/*", "live/a", True),
+        ("live/*", "Live/a", False),
+        ("vod/x,live/a?", "live/ab", True),
+        ("vod/x,live/a?", "live/a", False),
+    ],
+)
+def test_patterns_choose_what_is_recorded(streams: str, key: str, is_recorded: bool) -> None:
+    assert Config.model_validate({"recording": {"streams": streams}}).recording.records(key) is is_recorded
+
+
+def test_folders_are_in_the_data_folder_unless_named() -> None:
+    config = with_value("server.data_dir", "/srv")
+    assert (config.recordings_dir, config.facts_dir) == (Path("/srv/recordings"), Path("/srv/facts"))
+    assert with_value("recording.folder", "/mnt/r").recordings_dir == Path("/mnt/r")
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:1935", ":0", "[::1]:1935"])
+def test_an_address_is_written_as_it_is_read(text: str) -> None:
+    assert str(with_value("rtmp.listen", text).rtmp.listen) == text
+
+
+@pytest.mark.parametrize(("host", "server_id"), [("vm-1", "vm-1"), ("my host/é", "my-host--"), ("", "penstock")])
+def test_any_host_name_gives_a_server_id(host: str, server_id: str) -> None:
+    assert server_id_of(host) == server_id
+
+
+@given(st.decimals(60_000, 80_000, places=3), st.sampled_from([("", 1), ("s", 1), ("ms", 1), (" m", 60), ("h", 3600)]))
+def test_durations_are_what_their_unit_says(number: Decimal, unit: tuple[str, int]) -> None:
+    name, factor = unit
+    seconds = number / 1000 if name == "ms" else number * factor
+    assert with_value("recording.keep_s", f"{number}{name}").recording.keep_s == pytest.approx(float(seconds))
