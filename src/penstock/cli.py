@@ -1,23 +1,67 @@
 """The command line: arguments in, exit status out.
 
-Owns the names of the commands. `up` starts nothing in this version: it says so in one line and ends with status 0,
-since nothing that was there to do has failed.
+Owns the names of the commands and the frame around them: version, help, and one line with status 2 for what the
+operator got wrong. A command is a module with HELP, add_arguments and run; only the module of the chosen command is
+imported, so that a command costs what it needs and no more.
 """
 
 import argparse
+import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, Protocol, cast
 
 from penstock import __version__
+from penstock.errors import ConfigError
 
-NO_SERVER = "penstock: the live server is not part of this version; its protocol core is (see README.md)\n"
+COMMANDS: Mapping[str, str] = {
+    "up": "penstock.commands.up",
+    "serve": "penstock.commands.serve",
+    "config": "penstock.commands.config",
+}
+
+WRONG_USE = 2
+
+
+class Command(Protocol):
+    """What a command's module provides."""
+
+    HELP: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace) -> int: ...
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        # A shortened flag would change its meaning with the next flag that begins like it.
+        super().__init__(**options, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_USE, f"{self.prog}: {' '.join(message.split())} (see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="penstock", description="A live-video server whose streams are tables.")
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    parser = _Parser(prog="penstock", description="A live-video server whose streams are tables.")
     parser.add_argument("--version", action="version", version=f"penstock {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    commands.add_parser("up", help="start the server (not part of this version)")
-    parser.parse_args(arguments)
-    sys.stderr.write(NO_SERVER)
-    return 0
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
+    chosen = words[0] if words and words[0] in COMMANDS else None
+    wants_list = chosen is None and ("-h" in words or "--help" in words)
+    for name in COMMANDS:
+        if name == chosen or wants_list:
+            command = _command(name)
+            command.add_arguments(commands.add_parser(name, help=command.HELP, description=command.HELP))
+        else:
+            commands.add_parser(name)
+    parsed = parser.parse_args(words)
+    try:
+        return _command(parsed.command).run(parsed)
+    except ConfigError as error:
+        sys.stderr.write(f"penstock: {error}\n")
+        return WRONG_USE
+
+
+def _command(name: str) -> Command:
+    return cast("Command", importlib.import_module(COMMANDS[name]))

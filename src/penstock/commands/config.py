@@ -1,0 +1,82 @@
+"""`penstock config check|show`: what the configuration is and where it comes from, without starting anything.
+
+Owns the way back from the configuration to TOML. What `show` prints is the same configuration when it is loaded again.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from penstock.commands.options import add_config_arguments, load_from_arguments
+
+if TYPE_CHECKING:
+    from penstock.config_sources import LoadedConfig
+
+HELP = "check the configuration, or show what is in force and where it comes from"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", dest="action", required=True)
+    for name, text in (("check", "say whether the configuration is valid"), ("show", "print it as TOML")):
+        add_config_arguments(actions.add_parser(name, help=text, description=text.capitalize() + "."))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    loaded = load_from_arguments(arguments)
+    if arguments.action == "show":
+        sys.stdout.write("\n".join(toml_lines(loaded)) + "\n")
+    else:
+        sys.stdout.write("The configuration is valid.\n")
+    return 0
+
+
+def toml_lines(loaded: "LoadedConfig") -> Iterator[str]:
+    """Every key with its value; what a source has set says which source. Of an app, what differs from the defaults."""
+    for section, table in loaded.config:
+        if isinstance(table, Mapping):
+            for name, app in table.items():
+                own = {key[-1] for key in loaded.origins if key[:-1] == (section, name)}
+                yield from _table((section, name), [(key, value) for key, value in app if key in own], loaded.origins)
+        else:
+            yield from _table((section,), list(table), loaded.origins)
+
+
+def _table(
+    path: tuple[str, ...], items: list[tuple[str, object]], origins: Mapping[tuple[str, ...], str]
+) -> Iterator[str]:
+    yield f"[{'.'.join(map(_key, path))}]"
+    for name, value in items:
+        origin = origins.get((*path, name))
+        yield f"{name} = {_toml(value)}" + ("" if origin is None else f"  # {origin}")
+    yield ""
+
+
+def _key(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else _text(name)
+
+
+def _toml(value: object) -> str:
+    from penstock.config_units import FlushGrid  # noqa: PLC0415
+
+    match value:
+        case bool():
+            return str(value).lower()
+        case int():
+            return f"{value:_}"
+        case float():
+            return f"{value:_.15g}"
+        case None:
+            return '"none"'
+        case FlushGrid():
+            return f'"{value.period_ms}ms"'
+        case tuple():
+            return f"[{', '.join(map(_toml, value))}]"
+        case _:
+            return _text(str(value))
+
+
+def _text(text: str) -> str:
+    # JSON escapes as TOML does, but for the one control character that JSON leaves alone.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,18 @@
+"""`penstock serve`: the live server."""
+
+import argparse
+
+from penstock.commands.options import add_config_arguments, load_from_arguments
+
+HELP = "serve live streams: RTMP in, viewers, recordings and facts out"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = load_from_arguments(arguments).config
+    from penstock.serve.app import run as run_server  # noqa: PLC0415 - a wrong value is told before the server loads
+
+    return run_server(config)
