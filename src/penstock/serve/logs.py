@@ -8,17 +8,20 @@ peers is made printable, so it can neither forge a line nor steer a terminal.
 Fields that mean the same everywhere: conn_id, peer_addr, stream_key, msg_type, csid, msid, timestamp (of the media).
 """
 
+import atexit
 import logging
 import math
 import os
 import select
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Literal, TextIO
+from typing import Literal, TextIO, cast
 
-from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 from penstock.amf import printable
 
@@ -35,6 +38,9 @@ class LineWriter:
 
     def __init__(self, stream: TextIO, max_pending_bytes: int = MAX_PENDING_BYTES) -> None:
         self.dropped_lines = 0
+        self.tell_dropped: Callable[[int], None] = lambda _lines: None
+        """Called by the thread when the stream takes lines again, with the number of those that it did not take."""
+        self._told_lines = 0
         self._stream = stream
         self._max_pending_bytes = max_pending_bytes
         self._pending: deque[bytes] = deque()
@@ -50,7 +56,9 @@ class LineWriter:
         """Hand over one line, without its end. Never blocks and never raises."""
         data = (line + "\n").encode(errors="backslashreplace")
         with self._changed:
-            if self._is_closed or self._pending_bytes + len(data) > self._max_pending_bytes:
+            # The thread itself still has to tell what was dropped.
+            is_closed = self._is_closed and threading.current_thread() is not self._thread
+            if is_closed or self._pending_bytes + len(data) > self._max_pending_bytes:
                 self.dropped_lines += 1
                 return
             self._pending.append(data)
@@ -86,8 +94,14 @@ class LineWriter:
             except (OSError, ValueError):
                 with self._changed:
                     self.dropped_lines += len(lines)
+                    self._pending_bytes -= sum(map(len, lines))
+                continue
             with self._changed:
                 self._pending_bytes -= sum(map(len, lines))
+                untold_lines = self.dropped_lines - self._told_lines
+                self._told_lines = self.dropped_lines
+            if untold_lines:
+                self.tell_dropped(untold_lines)
 
     def _write(self, data: bytes) -> None:
         try:
@@ -123,9 +137,10 @@ class _ToStructlog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.ERROR)
         try:
-            self._logger.log(level, record.getMessage(), logger=record.name, exc_info=record.exc_info)
-        except Exception:
-            self.handleError(record)
+            message = record.getMessage()
+        except (TypeError, ValueError, KeyError):  # the arguments do not fit the format: a bug, but not ours to raise
+            message = f"{record.msg} {record.args}"
+        self._logger.log(level, message, logger=record.name, exc_info=record.exc_info)
 
 
 def _ordered(_logger: WrappedLogger, level: str, fields: EventDict) -> EventDict:
@@ -139,10 +154,17 @@ def _ordered(_logger: WrappedLogger, level: str, fields: EventDict) -> EventDict
     for name, value in fields.items():
         line[name] = _safe(value)
     if traceback is not None:
-        # Each line of it is made printable by itself; the bar keeps them from passing for lines of the log.
-        lines = traceback[-MAX_TRACEBACK_CHARACTERS:].split("\n")
-        line["exception"] = "\n".join(f"| {printable(each)}" for each in lines)
+        line["exception"] = "\n".join(map(printable, traceback[-MAX_TRACEBACK_CHARACTERS:].split("\n")))
     return line
+
+
+def _for_the_eye(_logger: WrappedLogger, level: str, fields: EventDict) -> EventDict:
+    """As the renderer for consoles wants it."""
+    fields["level"] = level
+    if "exception" in fields:
+        # The bar keeps the lines of a traceback from passing for lines of the log.
+        fields["exception"] = "\n".join(f"| {line}" for line in fields["exception"].split("\n"))
+    return fields
 
 
 def _safe(value: object) -> object:
@@ -163,3 +185,92 @@ def _clipped(text: str) -> str:
     if len(text) > MAX_TEXT_CHARACTERS:
         text = text[: MAX_TEXT_CHARACTERS - 1] + "…"
     return printable(text)
+
+
+class _Current:
+    """What `configure_logs` set and `get_logger` hands out. Silent until then, as a library should be."""
+
+    def __init__(self) -> None:
+        self.logger = _make_logger("critical", [], lambda _line: None)
+        self.writer: LineWriter | None = None
+        self.handler: logging.Handler | None = None
+
+
+def _make_logger(level: str, processors: list[Processor], write: Callable[[str], None]) -> FilteringBoundLogger:
+    wrapper = structlog.make_filtering_bound_logger(level)
+    lazy = structlog.wrap_logger(_LineLogger(write), processors, wrapper, context_class=dict)
+    return cast("FilteringBoundLogger", lazy.bind())
+
+
+_current = _Current()
+
+
+def configure_logs(level: Level, format: Format, stream: TextIO | None = None) -> LineWriter:  # noqa: A002
+    """Let loggers made from now on write to the stream, standard error unless told. Replaces what was there.
+
+    The writer is closed at exit; who ends in another way closes it to have the last lines written.
+    """
+    stream = sys.stderr if stream is None else stream
+    processors: list[Processor] = [structlog.processors.format_exc_info, _ordered]
+    if format == "json":
+        processors.append(structlog.processors.JSONRenderer(ensure_ascii=False, separators=(",", ":")))
+    else:
+        processors += [_for_the_eye, _console_renderer(has_colors=stream.isatty())]
+    writer = LineWriter(stream)
+    logger = _make_logger(level, processors, writer.write)
+    writer.tell_dropped = lambda lines: logger.warning("Log lines dropped", lines=lines)
+    if _current.writer is not None and _current.handler is not None:
+        logging.root.removeHandler(_current.handler)
+        atexit.unregister(_current.writer.close)
+        _current.writer.close()
+    _current.logger, _current.writer, _current.handler = logger, writer, _ToStructlog(logger)
+    logging.root.addHandler(_current.handler)
+    logging.root.setLevel(level.upper())
+    atexit.register(writer.close)
+    return writer
+
+
+def _console_renderer(*, has_colors: bool) -> Processor:
+    return structlog.dev.ConsoleRenderer(
+        colors=has_colors,
+        sort_keys=False,
+        event_key="msg",
+        timestamp_key="time",
+        exception_formatter=structlog.dev.plain_traceback,
+    )
+
+
+def get_logger(**bound: object) -> FilteringBoundLogger:
+    """A logger with these fields on each line, at the level in force now: ask after `configure_logs`, not at import.
+
+    Where even the arguments cost too much, guard the call: `log.is_enabled_for(logging.DEBUG)`.
+    """
+    return _current.logger.bind(**bound)
+
+
+class OncePerSecond:
+    """Lets one through per second and counts the rest, for warnings that would otherwise come with each frame.
+
+    ::
+
+        if (swallowed := self._warnings.admit()) is not None:
+            log.warning("Viewer falls behind", swallowed=swallowed)
+    """
+
+    __slots__ = ("_clock", "_next_at", "swallowed")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.swallowed = 0
+        """How many were held back since the last one that was let through."""
+        self._clock = clock
+        self._next_at = -math.inf
+
+    def admit(self) -> int | None:
+        """How many were held back since the last one, if this one may pass; None if it is held back too."""
+        now = self._clock()
+        if now < self._next_at:
+            self.swallowed += 1
+            return None
+        self._next_at = now + 1.0
+        swallowed, self.swallowed = self.swallowed, 0
+        return swallowed
