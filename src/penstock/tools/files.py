@@ -1,0 +1,91 @@
+"""Files as sources of frames: FLV by our own reader, every other container through PyAV, never encoded anew.
+
+Of a container the best video and the best audio stream travel, as FFmpeg chooses them. Refuses codecs that Enhanced
+RTMP has no place for.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import av
+from av.container import InputContainer
+
+from penstock.errors import MalformedMedia
+from penstock.media.frame import Frame
+from penstock.tools.flv_frames import flv_file_frames
+from penstock.tools.muxing import FlvMuxer, unreadable
+
+CODECS: Final = ("h264", "hevc", "av1", "vp9", "aac", "opus", "mp3", "flac")
+_FLV_SIGNATURE: Final = b"FLV"
+# Where a file is joined to itself: about one frame, so that neither picture nor sound hurries.
+_SEAM_MS: Final = 33
+
+
+def is_flv(path: Path) -> bool:
+    """Whether a file starts as FLV files do."""
+    with path.open("rb") as file:
+        return file.read(len(_FLV_SIGNATURE)) == _FLV_SIGNATURE
+
+
+def file_frames(path: Path) -> Iterator[Frame]:
+    """All frames of a file, in its order."""
+    if not is_flv(path):
+        yield from _container_frames(path)
+        return
+    with path.open("rb") as file:
+        yield from flv_file_frames(file)
+
+
+def looped(make_frames: Callable[[], Iterator[Frame]]) -> Iterator[Frame]:
+    """The same frames again and again, each round after the one before. Ends if a round has none."""
+    offset_ms = 0
+    while True:
+        last_ms: int | None = None
+        for frame in make_frames():
+            moved = frame._replace(timestamp_ms=frame.timestamp_ms + offset_ms)
+            last_ms = moved.timestamp_ms if last_ms is None else max(last_ms, moved.timestamp_ms)
+            yield moved
+        if last_ms is None:
+            return
+        offset_ms = last_ms + _SEAM_MS
+
+
+def limited(frames: Iterator[Frame], seconds: float) -> Iterator[Frame]:
+    """The frames of the first so many seconds."""
+    first_ms: int | None = None
+    for frame in frames:
+        if not frame.is_setup:
+            first_ms = frame.timestamp_ms if first_ms is None else first_ms
+            if frame.timestamp_ms - first_ms >= seconds * 1000:
+                return
+        yield frame
+
+
+def _container_frames(path: Path) -> Iterator[Frame]:
+    try:
+        with av.open(str(path)) as container:
+            yield from _remuxed(path, container)
+    except av.FFmpegError as fault:
+        raise unreadable(str(path), fault) from fault
+
+
+def _remuxed(path: Path, container: InputContainer) -> Iterator[Frame]:
+    muxer = FlvMuxer()
+    outputs = {}
+    for stream in (container.streams.best("video"), container.streams.best("audio")):
+        if stream is None:
+            continue
+        codec = stream.codec.canonical_name
+        if codec not in CODECS:
+            raise MalformedMedia("file", f"{path}: RTMP cannot carry {codec}; it can carry {', '.join(CODECS)}")
+        outputs[stream.index] = muxer.container.add_stream_from_template(stream)
+    if not outputs:
+        raise MalformedMedia("file", f"{path} has neither video nor audio")
+    for packet in container.demux([container.streams[index] for index in outputs]):
+        # An empty packet tells the end to decoders, of which there are none here.
+        if packet.dts is None:
+            continue
+        packet.stream = outputs[packet.stream.index]
+        yield from muxer.mux([packet])
+    yield from muxer.finish()

@@ -1,0 +1,72 @@
+"""What play writes: an FLV file with its index at the start, or FLV into a pipe.
+
+Time starts at 0 with the first coded frame, as a viewer joins a stream at any time of its clock. The file begins with
+the metadata that the server sent before that frame; later metadata stays where it came.
+"""
+
+from typing import BinaryIO, Final
+
+from penstock.amf import AmfValue
+from penstock.media.flv_index import DEFAULT_KEYFRAME_ROOM
+from penstock.media.flv_metadata import read_flv_metadata
+from penstock.media.flv_writer import FlvFileWriter
+from penstock.media.frame import Frame, FrameKind
+
+# One for each track, its colours and its speakers. A server that sends more before any picture gets no patience.
+_MAX_HELD_FRAMES: Final = 64
+
+
+class FlvOutput:
+    """Frames into a file. One that can seek gets its index when it is finished; a pipe is written once, in order."""
+
+    __slots__ = ("_file", "_held_frames", "_metadata", "_start_ms", "_writer")
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._metadata: dict[str, AmfValue] = {}
+        self._held_frames: list[Frame] = []
+        self._start_ms = 0
+        self._writer: FlvFileWriter | None = None
+
+    def write(self, frame: Frame) -> None:
+        """Write one frame. Set-up waits for the first coded frame, which starts the clock."""
+        if self._writer is not None:
+            self._write_tag(self._writer, frame)
+        elif frame.is_setup and len(self._held_frames) < _MAX_HELD_FRAMES:
+            self._hold(frame)
+        elif frame.kind is not FrameKind.DATA:
+            self._write_tag(self._begin(frame.timestamp_ms), frame)
+
+    def finish(self) -> None:
+        """Complete the file: its index, where it can seek, and a beginning even if nothing came."""
+        writer = self._writer or self._begin(0)
+        if self._file.seekable():
+            self._file.seek(0)
+            self._file.write(writer.finish())
+        self._file.flush()
+
+    def _hold(self, frame: Frame) -> None:
+        if frame.kind is not FrameKind.DATA:
+            self._held_frames.append(frame)
+            return
+        match read_flv_metadata(frame.payload):
+            case (_, dict(metadata)):
+                self._metadata = metadata
+
+    def _begin(self, start_ms: int) -> FlvFileWriter:
+        keyframe_room = DEFAULT_KEYFRAME_ROOM if self._file.seekable() else 0
+        self._writer = FlvFileWriter(self._metadata, keyframe_room=keyframe_room)
+        self._start_ms = start_ms
+        self._file.write(self._writer.begin())
+        for frame in self._held_frames:
+            self._write_tag(self._writer, frame)
+        self._held_frames.clear()
+        return self._writer
+
+    def _write_tag(self, writer: FlvFileWriter, frame: Frame) -> None:
+        # Set-up that is replayed to a late joiner may be stamped with an earlier time than the first frame.
+        timestamp_ms = max(frame.timestamp_ms - self._start_ms, 0)
+        head, trail = writer.add_tag(frame.kind, timestamp_ms, frame.payload, is_key=frame.is_key)
+        self._file.write(head)
+        self._file.write(frame.payload)
+        self._file.write(trail)
