@@ -18,6 +18,10 @@ COMMANDS: Mapping[str, str] = {
     "up": "penstock.commands.up",
     "serve": "penstock.commands.serve",
     "config": "penstock.commands.config",
+    "publish": "penstock.tools.publish",
+    "play": "penstock.tools.play",
+    "probe": "penstock.tools.probe",
+    "bench": "penstock.tools.bench",
 }
 
 WRONG_USE = 2

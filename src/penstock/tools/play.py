@@ -4,7 +4,7 @@ import argparse
 from typing import Final
 
 from penstock.tools.arguments import seconds
-from penstock.tools.running import run_command
+from penstock.tools.launch import run_command
 
 HELP: Final = "play a stream into a file or a pipe, or show what it is like"
 

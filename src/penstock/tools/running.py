@@ -1,41 +1,26 @@
 """How a command runs: until it is done or interrupted, with errors in one line.
 
-Owns the exit status: 0 when done, also by Ctrl-C or SIGTERM, by which streams without an end are ended; 1 when a
-server, a file or the network is at fault; 2 when the arguments are. A summary is printed after an interruption too.
+The exit status is 0 when done, also by Ctrl-C or SIGTERM, by which streams without an end are ended, and 1 when a
+server, a file or the network is at fault. A summary is printed after an interruption too.
 """
 
-import argparse
 import asyncio
-import importlib
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Final
 
 from penstock.amf import printable
 from penstock.errors import PenstockError
+from penstock.tools.launch import FAILURE
 
-FAILURE: Final = 1
-WRONG_USE: Final = 2
-EXTRA_PACKAGES: Final = frozenset({"av", "rich"})
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-def run_command(name: str, module_name: str, arguments: argparse.Namespace) -> int:
-    """Run `main(arguments)` of a module and turn its errors into a line on stderr.
-
-    The module is imported here, not with the command: its packages cost time, and may not be installed.
-    """
+def run_to_status(name: str, main: Coroutine[None, None, int]) -> int:
+    """Run the main coroutine of a command and turn its errors into a line on stderr."""
     try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as fault:
-        if fault.name not in EXTRA_PACKAGES:
-            raise
-        sys.stderr.write(f"penstock {name}: no package {fault.name}; pip install 'penstock[tools]'\n")
-        return FAILURE
-    main: Callable[[argparse.Namespace], Coroutine[None, None, int]] = module.main
-    try:
-        return asyncio.run(main(arguments))
+        return asyncio.run(main)
     except BrokenPipeError:
         # The reader of our output has seen enough, as `head` does. Python would complain when it flushes at exit.
         sys.stdout = None

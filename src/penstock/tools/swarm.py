@@ -24,9 +24,11 @@ from penstock.errors import PenstockError
 from penstock.media.frame import FrameKind
 from penstock.tools.bench_media import BenchMedia, planned_frames
 from penstock.tools.bench_tally import Latencies, ViewerTally
+from penstock.tools.bench_target import misuse_of
+from penstock.tools.launch import FAILURE, WRONG_USE
 from penstock.tools.pacing import Pacer
 from penstock.tools.report import Json, bit_rate_text, rounded, write_json
-from penstock.tools.running import FAILURE, until_interrupted
+from penstock.tools.running import until_interrupted
 
 _PERCENTS: Final = (50, 90, 99, 100)
 _TAIL_S: Final = 3.0
@@ -39,6 +41,9 @@ _TIMEOUTS: Final = Timeouts(silence_s=15.0)
 
 async def main(arguments: argparse.Namespace) -> int:
     """Run the swarm and tell what it measured. Anything missing, broken or refused is a failure."""
+    if misuse := misuse_of(arguments):
+        sys.stderr.write(f"penstock bench: {misuse}\n")
+        return WRONG_USE
     swarm = Swarm(arguments.url, arguments.publishers, arguments.viewers, arguments.seconds, arguments.bitrate)
     await until_interrupted(swarm.run())
     report = swarm.report()
