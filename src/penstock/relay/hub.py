@@ -62,6 +62,9 @@ class LiveStream:
     def append(self, frame: Frame, now: float) -> None:
         """Take a frame of the publisher."""
         self.last_media_at = now
+        if self._timeline.offset_ms == 0:
+            self.log.append(frame, now)
+            return
         for placed in self._timeline.place(frame, now):
             self.log.append(placed, now)
 

@@ -7,7 +7,7 @@ a burst of messages costs each viewer one write.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,8 +15,11 @@ from penstock.media.frame import Frame, FrameKind
 from penstock.relay.segment import Entry, Segment, SegmentStore
 from penstock.relay.setup import Setup
 
-FrameEncoder = Callable[[Frame], bytes]
+FrameEncoders = Mapping[FrameKind, Callable[[int, bytes], bytes]]
+"""For each kind, time and payload to the encoding that all viewers share."""
+_new_tuple = tuple.__new__
 
+_VIDEO = FrameKind.VIDEO
 _QUIET_POINT_GAP_S = 1.0
 """Without video any message is a place to enter; one a second is remembered."""
 
@@ -84,9 +87,9 @@ class LogBudget:
 class StreamLog:
     """An append-only log with a moving start."""
 
-    def __init__(self, store: SegmentStore, encode: FrameEncoder, limits: LogLimits, budget: LogBudget) -> None:
+    def __init__(self, store: SegmentStore, encoders: FrameEncoders, limits: LogLimits, budget: LogBudget) -> None:
         self._store = store
-        self._encode = encode
+        self._encoders = encoders
         self._limits = limits
         self._budget = budget
         self._segments: deque[Segment] = deque()
@@ -120,30 +123,34 @@ class StreamLog:
         """Where one who joins or skips begins, if there is such a place."""
         return self._points[-1] if self._points else None
 
+    @property
+    def unflushed_bytes(self) -> int:
+        """Bytes that no cursor sees yet."""
+        return self._appended - self.head
+
     def append(self, frame: Frame, now: float) -> None:
         """Take one message from the publisher."""
-        kind = frame.kind
-        if kind == FrameKind.VIDEO:
+        kind, timestamp_ms, payload, is_key, is_setup, is_malformed, _ = frame
+        if kind is _VIDEO:
             self.has_unflushed_video = True
             if not self.has_video:
                 self._see_first_video()
-            if self.setup.video_codec_id is None and not frame.is_malformed:
+            if self.setup.video_codec_id is None and not is_malformed:
                 self.setup = self.setup.with_media(frame)
-        elif kind == FrameKind.AUDIO and self.setup.audio_codec_id is None and not frame.is_malformed:
+        elif self.setup.audio_codec_id is None and kind is FrameKind.AUDIO and not is_malformed:
             self.setup = self.setup.with_media(frame)
         position = self._appended
-        if frame.is_setup:
+        if is_setup:
             self.setup = self.setup.with_frame(frame)
-        elif frame.is_key or (not self.has_video and self._is_quiet_point(kind, now)):
-            self._points.append(EntryPoint(position, frame.timestamp_ms, self.setup, now))
-        encoded = self._encode(frame)
+        elif is_key or (not self.has_video and self._is_quiet_point(kind, now)):
+            self._points.append(EntryPoint(position, timestamp_ms, self.setup, now))
+        encoded = self._encoders[kind](timestamp_ms, payload)
         size = len(encoded)
         self._pieces.append(encoded)
-        self._entries.append(
-            Entry(position, size, kind, frame.timestamp_ms, len(frame.payload), frame.is_key, frame.is_setup)
-        )
+        entry = (position, size, kind, timestamp_ms, len(payload), is_key, is_setup)
+        self._entries.append(_new_tuple(Entry, entry))
         self._appended = position + size
-        self.last_timestamp_ms = max(self.last_timestamp_ms, frame.timestamp_ms)
+        self.last_timestamp_ms = max(self.last_timestamp_ms, timestamp_ms)
         if self.unflushed_since is None:
             self.unflushed_since = now
 

@@ -7,11 +7,10 @@ owns where a joiner begins. Knows no names, no publishers and no policy between 
 
 import os
 from collections.abc import Callable
+from typing import Protocol
 
-from penstock.media.frame import Frame
 from penstock.relay.hub import LiveStream
-from penstock.relay.log import Flush, FrameEncoder, StreamLog
-from penstock.relay.tap import Tap
+from penstock.relay.log import Flush, FrameEncoders, StreamLog
 from penstock.serve.observer import Observer
 from penstock.serve.settings import AppSettings, JoinPolicy
 from penstock.serve.viewer import Viewer
@@ -20,18 +19,26 @@ _SENDFILE_FROM_BYTES = 16 * 1024
 """Below it one shared bytes object and write are cheaper than sendfile from the log."""
 
 
+class FlushListener(Protocol):
+    """Hears what was flushed, on the loop: to be quick about it."""
+
+    def on_flush(self, flush: Flush, now: float) -> None:
+        """New messages are in the log."""
+
+
 class Channel:
     """The viewers of one stream."""
 
-    def __init__(self, stream: LiveStream, app: AppSettings, encode: FrameEncoder, observer: Observer) -> None:
+    def __init__(self, stream: LiveStream, app: AppSettings, encoders: FrameEncoders, observer: Observer) -> None:
         self.stream = stream
         self.app = app
         self.viewers: set[Viewer] = set()
-        self.taps: list[Tap] = []
+        self.listeners: list[FlushListener] = []
+        """Who hears of every flush besides viewers: taps of recorders, meters of telemetry."""
         self.is_dirty = False
         self.flush_due: float | None = None
         self.codecs_text = ""
-        self._encode = encode
+        self._encoders = encoders
         self._observer = observer
         # Dicts used as ordered sets: walked on every flush, left from anywhere.
         self._in_step: dict[Viewer, None] = {}
@@ -58,8 +65,8 @@ class Channel:
         flush = self.log.flush(now)
         if flush is None:
             return
-        for tap in self.taps:
-            tap.on_flush(flush, now)
+        for listener in self.listeners:
+            listener.on_flush(flush, now)
         if self._in_step:
             self._send_in_step(flush)
         if self._in_step_by_copy:
@@ -141,6 +148,7 @@ class Channel:
         viewer.left_off_position = self.log.head if self.app.join is JoinPolicy.NEXT else 0
         self.viewers.add(viewer)
         self._waiting[viewer] = None
+        self.flush(now)
         self.seat_waiting(now)
 
     def remove(self, viewer: Viewer) -> None:
@@ -185,7 +193,7 @@ class Channel:
         selection = viewer.selection
         for frame in setup.joining_frames(timestamp_ms):
             if selection.wants(frame.kind):
-                viewer.peer.queue(selection.fit(self._encode(frame)))
+                viewer.peer.queue(selection.fit(self._encoders[frame.kind](timestamp_ms, frame.payload)))
         if not viewer.is_shared:
             self._selective[viewer] = None
         if viewer.first_frame_at is None:
@@ -233,7 +241,3 @@ class Channel:
         """Everybody who has no place yet."""
         for viewer in list(self._waiting):
             action(viewer)
-
-    def append(self, frame: Frame, now: float) -> None:
-        """Take a frame of the publisher."""
-        self.stream.append(frame, now)

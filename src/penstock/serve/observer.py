@@ -4,6 +4,7 @@ The media path calls these and knows nothing of what becomes of them. The base c
 servers that want no telemetry; several observers can be joined.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.errors import ProtocolViolation
@@ -11,6 +12,7 @@ from penstock.errors import ProtocolViolation
 if TYPE_CHECKING:
     from penstock.serve.channel import Channel
     from penstock.serve.peer import Peer
+    from penstock.serve.station import Station
     from penstock.serve.viewer import Viewer
 
 
@@ -38,8 +40,8 @@ class Observer:
     def limit_hit(self, limit: str, detail: str) -> None:
         """Somebody was turned away."""
 
-    def publish_started(self, peer: "Peer", channel: "Channel") -> None:
-        """A publication began."""
+    def publish_started(self, peer: "Peer", channel: "Channel", publishing_type: str) -> None:
+        """A publication began. Whoever wants its frames adds a listener to the channel."""
 
     def publish_refused(self, peer: "Peer", key: str, reason: str) -> None:
         """A publication was turned away."""
@@ -51,7 +53,7 @@ class Observer:
         """What a stream consists of, when it is known and when it changes."""
 
     def stream_closed(self, channel: "Channel") -> None:
-        """A stream is over."""
+        """A stream is over; everything was flushed, and its log is closed next."""
 
     def play_started(self, viewer: "Viewer") -> None:
         """A viewer was let in; media may come later."""
@@ -71,5 +73,36 @@ class Observer:
     def message_ignored(self, peer: "Peer", type_id: int, reason: str) -> None:
         """A message changed nothing."""
 
+    def second_passed(self, station: "Station") -> None:
+        """Once a second, for samples and deadlines."""
+
     def error(self, peer: "Peer | None", error: BaseException) -> None:
         """A bug of ours was caught at the edge of one connection."""
+
+
+class ObserverGroup(Observer):
+    """Several observers as one. An observer that fails is told to the others and costs nothing else."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def tell(self, name: str, *arguments: object) -> None:
+        """Pass one call on to everybody."""
+        for observer in self._observers:
+            try:
+                getattr(observer, name)(*arguments)
+            except Exception as error:
+                for other in self._observers:
+                    if other is not observer:
+                        other.error(None, error)
+
+
+def _passing_on(name: str) -> Callable[..., None]:
+    def call(self: ObserverGroup, *arguments: object) -> None:
+        self.tell(name, *arguments)
+
+    return call
+
+
+for _name in [name for name in vars(Observer) if not name.startswith("_")]:
+    setattr(ObserverGroup, _name, _passing_on(_name))

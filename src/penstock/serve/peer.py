@@ -32,6 +32,7 @@ class Peer:
     __slots__ = (
         "_events",
         "_is_closed",
+        "_is_gathered",
         "_is_reading",
         "_queue",
         "_queued_bytes",
@@ -95,6 +96,7 @@ class Peer:
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
         self._is_closed = False
+        self._is_gathered = False
         self._is_reading = True
         self._events = READ
         reactor.add(self.descriptor, READ, self._on_ready)
@@ -297,6 +299,12 @@ class Peer:
     def want_write(self) -> None:
         """Wake up when the peer has read something."""
         self._want(READ | WRITE)
+
+    def gather(self, *, is_unwatched: bool) -> None:
+        """Read at once, or a little later and more at a time."""
+        if is_unwatched != self._is_gathered and not self._is_closed:
+            self._is_gathered = is_unwatched
+            self._reactor.gather(self.descriptor, self._events, is_gathered=is_unwatched)
 
     def _want(self, events: int) -> None:
         if not self._is_reading:

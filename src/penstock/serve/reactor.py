@@ -8,6 +8,7 @@ must not raise; one that raises is logged by `on_error` and costs what it was ab
 import contextlib
 import heapq
 import itertools
+import math
 import os
 import select
 import signal
@@ -18,6 +19,7 @@ from collections.abc import Callable
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
 _MAX_EVENTS = 1024
+_GATHER_INTERVAL_S = 0.100
 
 
 class Timer:
@@ -39,6 +41,9 @@ class Reactor:
 
     def __init__(self, on_error: Callable[[BaseException], None]) -> None:
         self._epoll = select.epoll()
+        self._gathering_epoll = select.epoll()
+        self._gathered: set[int] = set()
+        self._gather_at = 0.0
         self._callbacks: dict[int, Callable[[int], None]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
@@ -60,12 +65,22 @@ class Reactor:
 
     def modify(self, descriptor: int, events: int) -> None:
         """Wait for other events."""
-        self._epoll.modify(descriptor, events)
+        self._epoll_of(descriptor).modify(descriptor, events)
 
     def remove(self, descriptor: int) -> None:
         """Forget a descriptor, before it is closed."""
         del self._callbacks[descriptor]
-        self._epoll.unregister(descriptor)
+        self._epoll_of(descriptor).unregister(descriptor)
+        self._gathered.discard(descriptor)
+
+    def gather(self, descriptor: int, events: int, *, is_gathered: bool) -> None:
+        """Look at a descriptor at intervals only, together with all such, or at once again."""
+        self._epoll_of(descriptor).unregister(descriptor)
+        (self._gathered.add if is_gathered else self._gathered.discard)(descriptor)
+        self._epoll_of(descriptor).register(descriptor, events)
+
+    def _epoll_of(self, descriptor: int) -> select.epoll:
+        return self._gathering_epoll if descriptor in self._gathered else self._epoll
 
     def forget(self, descriptor: int) -> None:
         """As remove, for one that may have been removed before."""
@@ -106,6 +121,9 @@ class Reactor:
         while self._is_running:
             events = poll(self._timeout_s(), _MAX_EVENTS)
             self.now = time.monotonic()
+            if self._gathered and self.now >= self._gather_at:
+                self._gather_at = self.now + _GATHER_INTERVAL_S
+                events += self._gathering_epoll.poll(0, _MAX_EVENTS)
             for descriptor, event in events:
                 callback = callbacks.get(descriptor)
                 # An earlier callback of the same round may have closed it.
@@ -125,12 +143,16 @@ class Reactor:
         for descriptor in (self._wake_read, self._wake_write):
             os.close(descriptor)
         self._epoll.close()
+        self._gathering_epoll.close()
 
     def _timeout_s(self) -> float:
-        if not self._timers:
+        due = self._timers[0][0] if self._timers else math.inf
+        if self._gathered:
+            due = min(due, self._gather_at)
+        if due == math.inf:
             return -1
         # Rounded up to the millisecond that epoll counts in, so that a timer is never just missed.
-        return max(0.0, self._timers[0][0] - time.monotonic() + 0.0005)
+        return max(0.0, due - time.monotonic() + 0.0005)
 
     def _run_timers(self) -> None:
         now = self.now

@@ -5,13 +5,12 @@ are flushed. It holds the hub and the channels; the reactor calls it after each 
 """
 
 import time
-from collections.abc import Callable
 from functools import partial
 
 from penstock.errors import ProtocolViolation
 from penstock.media.describe import describe
 from penstock.media.frame import Frame, FrameKind, frame_of
-from penstock.protocol.chunk_writer import write_standalone
+from penstock.protocol.chunk_writer import standalone_writer
 from penstock.protocol.events import (
     ConnectRequested,
     DataCleared,
@@ -31,10 +30,10 @@ from penstock.protocol.events import (
     SeekRequested,
     StreamOpened,
 )
-from penstock.protocol.message import Message, MessageType
+from penstock.protocol.message import MessageType
 from penstock.protocol.status import StatusCode
 from penstock.relay.hub import Hub, PublishAnswer
-from penstock.relay.log import LogBudget, StreamLog
+from penstock.relay.log import FrameEncoders, LogBudget, StreamLog
 from penstock.relay.segment import SegmentStore
 from penstock.serve.channel import Channel
 from penstock.serve.observer import Observer
@@ -48,17 +47,16 @@ _KINDS = {8: FrameKind.AUDIO, 9: FrameKind.VIDEO}
 # Chunk streams of the shared encoding: none of those on which sessions compress headers.
 _SHARED_CHUNK_STREAMS = {FrameKind.AUDIO: 4, FrameKind.VIDEO: 6, FrameKind.DATA: 8}
 _LIVENESS_CHECK_S = 0.1
+_UNWATCHED_WAIT_S = 0.25
+_UNWATCHED_BYTES = 256 * 1024
 
 
-def frame_encoder(chunk_size: int) -> Callable[[Frame], bytes]:
+def shared_encoders(chunk_size: int) -> FrameEncoders:
     """The encoding that all viewers share: message stream 1, a full header, absolute time."""
-
-    def encode(frame: Frame) -> bytes:
-        kind = frame.kind
-        message = Message(int(kind), frame.timestamp_ms, 1, frame.payload, _SHARED_CHUNK_STREAMS[kind])
-        return write_standalone(message, chunk_size)
-
-    return encode
+    return {
+        kind: standalone_writer(chunk_stream_id, int(kind), 1, chunk_size)
+        for kind, chunk_stream_id in _SHARED_CHUNK_STREAMS.items()
+    }
 
 
 class Station:
@@ -69,8 +67,8 @@ class Station:
         self.reactor = reactor
         self.observer = observer
         self.budget = LogBudget(settings.max_total_log_bytes)
-        self.encode = frame_encoder(settings.connection.chunk_size)
-        self.hub = Hub(lambda: StreamLog(store, self.encode, self.settings.log_limits, self.budget))
+        self.encoders = shared_encoders(settings.connection.chunk_size)
+        self.hub = Hub(lambda: StreamLog(store, self.encoders, self.settings.log_limits, self.budget))
         self.peers: dict[str, Peer] = {}
         self.channels: dict[str, Channel] = {}
         self.pacer = Pacer()
@@ -156,7 +154,7 @@ class Station:
     # Publishing.
 
     def _take(self, channel: Channel, frame: Frame) -> None:
-        channel.append(frame, self.reactor.now)
+        channel.stream.append(frame, self.reactor.now)
         if frame.is_setup and frame.kind is not FrameKind.DATA:
             self._describe(channel)
         if not channel.is_dirty:
@@ -176,42 +174,43 @@ class Station:
         answer = self.hub.ask_to_publish(key, self.reactor.now, may_replace=app.may_replace_publisher)
         match answer:
             case PublishAnswer.ACCEPT:
-                self._begin(peer, event.stream_id, key)
+                self._begin(peer, event, key)
             case PublishAnswer.REPLACE:
-                self._replace(peer, event.stream_id, key)
+                self._replace(peer, event, key)
             case PublishAnswer.WAIT:
                 first = self._publisher_of(key)
                 if first is not None:
                     self._ping(first)
                     asked_at = self.reactor.now
-                    check = partial(self._check_first, peer, event.stream_id, key, first, asked_at)
+                    check = partial(self._check_first, peer, event, first, asked_at)
                     self.reactor.call_later(_LIVENESS_CHECK_S, check)
 
-    def _check_first(self, peer: Peer, stream_id: int, key: str, first: Peer, asked_at: float) -> None:
+    def _check_first(self, peer: Peer, event: PublishRequested, first: Peer, asked_at: float) -> None:
         """See if the publisher that is there has given a sign of life since a second one knocked."""
         if peer.is_closed:
             return
+        key = f"{peer.app}/{event.name}"
         if self._publisher_of(key) is not first:
             if self._publisher_of(key) is None:
-                self._begin(peer, stream_id, key)
+                self._begin(peer, event, key)
             else:
-                self._refuse(peer, stream_id, key)
+                self._refuse(peer, event, key)
         elif first.heard_at > asked_at:
-            self._refuse(peer, stream_id, key)
+            self._refuse(peer, event, key)
         elif self.reactor.now - asked_at >= self.hub.settings.liveness_wait_s:
-            self._replace(peer, stream_id, key)
+            self._replace(peer, event, key)
         else:
-            check = partial(self._check_first, peer, stream_id, key, first, asked_at)
+            check = partial(self._check_first, peer, event, first, asked_at)
             self.reactor.call_later(_LIVENESS_CHECK_S, check)
             return
         peer.resume()
 
-    def _refuse(self, peer: Peer, stream_id: int, key: str) -> None:
+    def _refuse(self, peer: Peer, event: PublishRequested, key: str) -> None:
         reason = f"{key} is being published already."
-        peer.session.reject_publish(stream_id, reason, StatusCode.PUBLISH_BAD_NAME)
+        peer.session.reject_publish(event.stream_id, reason, StatusCode.PUBLISH_BAD_NAME)
         self.observer.publish_refused(peer, key, reason)
 
-    def _replace(self, peer: Peer, stream_id: int, key: str) -> None:
+    def _replace(self, peer: Peer, event: PublishRequested, key: str) -> None:
         first = self._publisher_of(key)
         if first is not None:
             for first_stream_id, channel in list(first.publications.items()):
@@ -221,23 +220,30 @@ class Station:
                     self.observer.publish_stopped(first, channel, "replaced by another publisher")
             first.close_when_sent = True
             first.send_session_data()
-        self._begin(peer, stream_id, key)
+        self._begin(peer, event, key)
 
     def _publisher_of(self, key: str) -> Peer | None:
         stream = self.hub.streams.get(key)
         return self.peers.get(str(stream.publisher)) if stream is not None and stream.is_live else None
 
-    def _begin(self, peer: Peer, stream_id: int, key: str) -> None:
+    def _begin(self, peer: Peer, event: PublishRequested, key: str) -> None:
         stream = self.hub.begin(key, peer.id, self.reactor.now)
         channel = self.channels.get(key)
         if channel is None:
-            channel = Channel(stream, self.settings.app(peer.app), self.encode, self.observer)
+            channel = Channel(stream, self.settings.app(peer.app), self.encoders, self.observer)
             self.channels[key] = channel
-        peer.publications[stream_id] = channel
-        peer.session.accept_publish(stream_id)
-        self.observer.publish_started(peer, channel)
+        peer.publications[event.stream_id] = channel
+        peer.session.accept_publish(event.stream_id)
+        self._update_gathering(channel)
+        self.observer.publish_started(peer, channel, event.publishing_type)
         for viewer in self._waiting_plays.pop(key, {}):
             self._let_in(viewer, channel)
+
+    def _update_gathering(self, channel: Channel) -> None:
+        """Publishers that nobody watches are read a little later and more at a time."""
+        peer = self._publisher_of(channel.key)
+        if peer is not None:
+            peer.gather(is_unwatched=not any(published.viewers for published in peer.publications.values()))
 
     def _on_publish_ended(self, peer: Peer, event: PublishEnded) -> None:
         channel = peer.publications.pop(event.stream_id, None)
@@ -256,10 +262,8 @@ class Station:
         for viewer in list(channel.viewers):
             self._tell_end(viewer)
         self.channels.pop(channel.key, None)
-        for tap in channel.taps:
-            tap.close()
-        self.hub.end(channel.key)
         self.observer.stream_closed(channel)
+        self.hub.end(channel.key)
 
     def _tell_end(self, viewer: Viewer) -> None:
         peer = viewer.peer
@@ -297,6 +301,7 @@ class Station:
         peer.queue(peer.session.data_to_send())
         self.observer.play_started(viewer)
         channel.add(viewer, self.reactor.now)
+        self._update_gathering(channel)
         peer.flush_output()
 
     def _turn_away(self, viewer: Viewer) -> None:
@@ -317,6 +322,7 @@ class Station:
         if channel is not None:
             self._finish_half_message(viewer)
             channel.remove(viewer)
+            self._update_gathering(channel)
         self.observer.play_stopped(viewer, reason)
         for other in peer.viewers.values():
             if other.channel is not None:
@@ -391,6 +397,9 @@ class Station:
         channel.is_dirty = False
         if log.unflushed_since is None:
             return None
+        if not channel.viewers:
+            # Nobody waits for it: fewer and larger writes.
+            return log.unflushed_since + (_UNWATCHED_WAIT_S if log.unflushed_bytes < _UNWATCHED_BYTES else 0.0)
         return self.pacer.due_at(
             channel.app.flush, log.unflushed_since, self.settings.max_flush_wait_s, has_video=log.has_unflushed_video
         )
@@ -426,6 +435,7 @@ class Station:
                 self._turn_away(viewer)
             if not waiting:
                 del self._waiting_plays[key]
+        self.observer.second_passed(self)
 
     def _sweep_peer(self, peer: Peer, now: float) -> None:
         settings = self.settings
