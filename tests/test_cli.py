@@ -14,8 +14,8 @@ from penstock.config import Config
 from penstock.config_sources import load_config
 from penstock.config_units import Address
 
-# What no command but its own may load: a second of start-up each.
-HEAVY = ("pyspark", "av", "rich", "pydantic", "structlog", "asyncio", "numpy", "penstock.serve", "penstock.client")
+# What takes long to load, and only those commands may that use it.
+HEAVY = ("pyspark", "av", "numpy", "rich", "pydantic", "structlog", "penstock.serve", "penstock.pipeline")
 
 
 @pytest.fixture(autouse=True)
