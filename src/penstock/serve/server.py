@@ -22,6 +22,7 @@ from penstock.serve.peer import Peer
 from penstock.serve.reactor import READ, Reactor
 from penstock.serve.settings import ServerSettings
 from penstock.serve.station import Station
+from penstock.serve.sweeper import Sweeper
 from penstock.serve.transport import PlainTransport, Transport, prepare_socket
 
 _BACKLOG = 4096
@@ -50,7 +51,8 @@ class Server:
         self.observer = observer or Observer()
         self.reactor = Reactor(lambda error: self.observer.error(None, error))
         self.station = Station(settings, store or best_store(), self.reactor, self.observer)
-        self.reactor.after_events = self.station.flush_dirty
+        self._sweeper = Sweeper(self.station)
+        self.reactor.after_events = self.station.flusher.flush_dirty
         self._listeners: dict[int, tuple[socket.socket, TransportFactory]] = {}
         self._peer_numbers = itertools.count(1)
         self._connections_per_ip: Counter[str] = Counter()
@@ -103,7 +105,7 @@ class Server:
 
     def _sweep(self) -> None:
         self._sweep_later()
-        self.station.sweep()
+        self._sweeper.sweep()
 
     # Accepting.
 

@@ -36,8 +36,8 @@ from penstock.relay.hub import Hub, PublishAnswer
 from penstock.relay.log import FrameEncoders, LogBudget, StreamLog
 from penstock.relay.segment import SegmentStore
 from penstock.serve.channel import Channel
+from penstock.serve.flusher import Flusher
 from penstock.serve.observer import Observer
-from penstock.serve.pacer import Pacer
 from penstock.serve.peer import Peer
 from penstock.serve.reactor import Reactor
 from penstock.serve.settings import ServerSettings
@@ -47,8 +47,6 @@ _KINDS = {8: FrameKind.AUDIO, 9: FrameKind.VIDEO}
 # Chunk streams of the shared encoding: none of those on which sessions compress headers.
 _SHARED_CHUNK_STREAMS = {FrameKind.AUDIO: 4, FrameKind.VIDEO: 6, FrameKind.DATA: 8}
 _LIVENESS_CHECK_S = 0.1
-_UNWATCHED_WAIT_S = 0.25
-_UNWATCHED_BYTES = 256 * 1024
 
 
 def shared_encoders(chunk_size: int) -> FrameEncoders:
@@ -71,9 +69,8 @@ class Station:
         self.hub = Hub(lambda: StreamLog(store, self.encoders, self.settings.log_limits, self.budget))
         self.peers: dict[str, Peer] = {}
         self.channels: dict[str, Channel] = {}
-        self.pacer = Pacer()
+        self.flusher = Flusher(reactor, settings)
         self.is_closing = False
-        self._dirty: list[Channel] = []
         self._waiting_plays: dict[str, dict[Viewer, float]] = {}
         """Viewers of streams that are not there, and until when they wait."""
 
@@ -157,9 +154,7 @@ class Station:
         channel.stream.append(frame, self.reactor.now)
         if frame.is_setup and frame.kind is not FrameKind.DATA:
             self._describe(channel)
-        if not channel.is_dirty:
-            channel.is_dirty = True
-            self._dirty.append(channel)
+        self.flusher.mark(channel)
 
     def _describe(self, channel: Channel) -> None:
         payloads = {frame.kind: frame.payload for frame in channel.log.setup.frames if frame.kind is not FrameKind.DATA}
@@ -180,7 +175,7 @@ class Station:
             case PublishAnswer.WAIT:
                 first = self._publisher_of(key)
                 if first is not None:
-                    self._ping(first)
+                    self.ping(first)
                     asked_at = self.reactor.now
                     check = partial(self._check_first, peer, event, first, asked_at)
                     self.reactor.call_later(_LIVENESS_CHECK_S, check)
@@ -251,14 +246,14 @@ class Station:
             return
         self.observer.publish_stopped(peer, channel, event.reason.value)
         if event.reason is EndReason.CONNECTION_LOST and channel.app.grace_s > 0 and not self.is_closing:
-            self._flush(channel)
+            channel.flush(self.reactor.now)
             channel.stream.lose(self.reactor.now, channel.app.grace_s)
         else:
             self.end_stream(channel)
 
     def end_stream(self, channel: Channel) -> None:
         """A stream is over: everybody who watches it is told."""
-        self._flush(channel)
+        channel.flush(self.reactor.now)
         for viewer in list(channel.viewers):
             self._tell_end(viewer)
         self.channels.pop(channel.key, None)
@@ -370,103 +365,17 @@ class Station:
         if viewer.channel is not None:
             viewer.channel.change_selection(viewer)
 
-    # Flushing.
-
-    def flush_dirty(self) -> None:
-        """Send what became due in this round of events; what is not due yet gets a timer."""
-        if not self._dirty:
-            return
-        dirty, self._dirty = self._dirty, []
-        now = self.reactor.now
-        has_flushed = False
-        for channel in dirty:
-            due = self._due(channel)
-            if due is None:
-                continue
-            if due <= now:
-                channel.flush(now)
-                has_flushed = True
-            elif channel.flush_due is None or due < channel.flush_due:
-                channel.flush_due = due
-                self.reactor.call_at(due, partial(self._on_flush_timer, channel))
-        if has_flushed:
-            self.pacer.observe_round(time.monotonic() - now, now)
-
-    def _due(self, channel: Channel) -> float | None:
-        log = channel.log
-        channel.is_dirty = False
-        if log.unflushed_since is None:
-            return None
-        if not channel.viewers:
-            # Nobody waits for it: fewer and larger writes.
-            return log.unflushed_since + (_UNWATCHED_WAIT_S if log.unflushed_bytes < _UNWATCHED_BYTES else 0.0)
-        return self.pacer.due_at(
-            channel.app.flush, log.unflushed_since, self.settings.max_flush_wait_s, has_video=log.has_unflushed_video
-        )
-
-    def _on_flush_timer(self, channel: Channel) -> None:
-        channel.flush_due = None
-        due = self._due(channel)
-        if due is None:
-            return
-        if due <= self.reactor.now:
-            channel.flush(self.reactor.now)
-        else:
-            channel.flush_due = due
-            self.reactor.call_at(due, partial(self._on_flush_timer, channel))
-
-    def _flush(self, channel: Channel) -> None:
-        channel.flush(self.reactor.now)
-
-    # Once a second.
-
-    def sweep(self) -> None:
-        """Look after deadlines: of peers, of viewers, of streams without a publisher."""
-        now = self.reactor.now
-        for peer in list(self.peers.values()):
-            self._sweep_peer(peer, now)
-        for channel in list(self.channels.values()):
-            channel.seat_waiting(now)
-        for stream in self.hub.expired(now):
-            self.end_stream(self.channels[stream.key])
+    def turn_away_late(self, now: float) -> None:
+        """Viewers whose stream did not begin in time."""
         for key, waiting in list(self._waiting_plays.items()):
             for viewer in [viewer for viewer, until in waiting.items() if now >= until]:
                 del waiting[viewer]
                 self._turn_away(viewer)
             if not waiting:
                 del self._waiting_plays[key]
-        self.observer.second_passed(self)
 
-    def _sweep_peer(self, peer: Peer, now: float) -> None:
-        settings = self.settings
-        if peer.handshaken_at is None:
-            if now - peer.opened_at >= settings.handshake_deadline_s:
-                peer.close(f"handshake not finished in {settings.handshake_deadline_s:g} s")
-        elif peer.connected_at is None:
-            if now - peer.opened_at >= settings.connect_deadline_s:
-                peer.close(f"no connect within {settings.connect_deadline_s:g} s")
-        elif now - peer.heard_at >= settings.silent_peer_s:
-            peer.close(f"nothing heard for {settings.silent_peer_s:g} s")
-        elif peer.reply_stalled_since is not None and now - peer.reply_stalled_since >= settings.stalled_reply_s:
-            peer.close(f"answers not read for {settings.stalled_reply_s:g} s")
-        else:
-            if now - peer.pinged_at >= settings.ping_interval_s:
-                self._ping(peer)
-            for viewer in list(peer.viewers.values()):
-                self._sweep_viewer(viewer, now)
-
-    def _sweep_viewer(self, viewer: Viewer, now: float) -> None:
-        if viewer.cursor is None or viewer.is_in_step:
-            viewer.progressed_at = now
-            return
-        stalled_s = now - viewer.progressed_at
-        if stalled_s >= self.settings.slow_viewer_s:
-            viewer.peer.close(f"no whole message delivered in {self.settings.slow_viewer_s:g} s")
-        elif stalled_s >= self.settings.slow_viewer_s / 2 and not viewer.is_warned:
-            viewer.is_warned = True
-            self.observer.viewer_stalled(viewer, stalled_s)
-
-    def _ping(self, peer: Peer) -> None:
+    def ping(self, peer: Peer) -> None:
+        """Ask a peer for a sign of life."""
         peer.pinged_at = self.reactor.now
         peer.session.send_ping(int(time.monotonic() * 1000))
         peer.send_session_data()

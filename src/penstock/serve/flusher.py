@@ -1,0 +1,72 @@
+"""Which streams are flushed when: the part of each round of events that sends.
+
+Owns the list of streams that have something to send, and the timers of those that are not due yet. When a stream is
+due is the pacer's choice.
+"""
+
+import time
+from functools import partial
+
+from penstock.serve.channel import Channel
+from penstock.serve.pacer import Pacer
+from penstock.serve.reactor import Reactor
+from penstock.serve.settings import ServerSettings
+
+_UNWATCHED_WAIT_S = 0.25
+_UNWATCHED_BYTES = 256 * 1024
+
+
+class Flusher:
+    """Flushes what is due, once per round of events."""
+
+    def __init__(self, reactor: Reactor, settings: ServerSettings) -> None:
+        self._reactor = reactor
+        self._settings = settings
+        self._dirty: list[Channel] = []
+        self.pacer = Pacer()
+
+    def mark(self, channel: Channel) -> None:
+        """A stream has something to send."""
+        if not channel.is_dirty:
+            channel.is_dirty = True
+            self._dirty.append(channel)
+
+    def flush_dirty(self) -> None:
+        """Send what became due in this round of events; what is not due yet gets a timer."""
+        if not self._dirty:
+            return
+        dirty, self._dirty = self._dirty, []
+        now = self._reactor.now
+        has_flushed = False
+        for channel in dirty:
+            has_flushed = self._flush_or_wait(channel, now) or has_flushed
+        if has_flushed:
+            self.pacer.observe_round(time.monotonic() - now, now)
+
+    def _flush_or_wait(self, channel: Channel, now: float) -> bool:
+        due = self._due(channel)
+        if due is None:
+            return False
+        if due <= now:
+            channel.flush(now)
+            return True
+        if channel.flush_due is None or due < channel.flush_due:
+            channel.flush_due = due
+            self._reactor.call_at(due, partial(self._on_timer, channel))
+        return False
+
+    def _due(self, channel: Channel) -> float | None:
+        log = channel.log
+        channel.is_dirty = False
+        if log.unflushed_since is None:
+            return None
+        if not channel.viewers:
+            # Nobody waits for it: fewer and larger writes.
+            return log.unflushed_since + (_UNWATCHED_WAIT_S if log.unflushed_bytes < _UNWATCHED_BYTES else 0.0)
+        return self.pacer.due_at(
+            channel.app.flush, log.unflushed_since, self._settings.max_flush_wait_s, has_video=log.has_unflushed_video
+        )
+
+    def _on_timer(self, channel: Channel) -> None:
+        channel.flush_due = None
+        self._flush_or_wait(channel, self._reactor.now)

@@ -1,0 +1,58 @@
+"""Once a second: deadlines of peers, of viewers, and of streams without a publisher.
+
+Owns which of them are overdue and what they are told. Nothing here is urgent, so one pass a second serves all.
+"""
+
+from penstock.serve.peer import Peer
+from penstock.serve.station import Station
+from penstock.serve.viewer import Viewer
+
+
+class Sweeper:
+    """Looks after whoever keeps us waiting."""
+
+    def __init__(self, station: Station) -> None:
+        self._station = station
+
+    def sweep(self) -> None:
+        """One pass."""
+        station = self._station
+        now = station.reactor.now
+        for peer in list(station.peers.values()):
+            self._sweep_peer(peer, now)
+        for channel in list(station.channels.values()):
+            channel.seat_waiting(now)
+        for stream in station.hub.expired(now):
+            station.end_stream(station.channels[stream.key])
+        station.turn_away_late(now)
+        station.observer.second_passed(station)
+
+    def _sweep_peer(self, peer: Peer, now: float) -> None:
+        settings = self._station.settings
+        if peer.handshaken_at is None:
+            if now - peer.opened_at >= settings.handshake_deadline_s:
+                peer.close(f"handshake not finished in {settings.handshake_deadline_s:g} s")
+        elif peer.connected_at is None:
+            if now - peer.opened_at >= settings.connect_deadline_s:
+                peer.close(f"no connect within {settings.connect_deadline_s:g} s")
+        elif now - peer.heard_at >= settings.silent_peer_s:
+            peer.close(f"nothing heard for {settings.silent_peer_s:g} s")
+        elif peer.reply_stalled_since is not None and now - peer.reply_stalled_since >= settings.stalled_reply_s:
+            peer.close(f"answers not read for {settings.stalled_reply_s:g} s")
+        else:
+            if now - peer.pinged_at >= settings.ping_interval_s:
+                self._station.ping(peer)
+            for viewer in list(peer.viewers.values()):
+                self._sweep_viewer(viewer, now)
+
+    def _sweep_viewer(self, viewer: Viewer, now: float) -> None:
+        if viewer.cursor is None or viewer.is_in_step:
+            viewer.progressed_at = now
+            return
+        slow_viewer_s = self._station.settings.slow_viewer_s
+        stalled_s = now - viewer.progressed_at
+        if stalled_s >= slow_viewer_s:
+            viewer.peer.close(f"no whole message delivered in {slow_viewer_s:g} s")
+        elif stalled_s >= slow_viewer_s / 2 and not viewer.is_warned:
+            viewer.is_warned = True
+            self._station.observer.viewer_stalled(viewer, stalled_s)
