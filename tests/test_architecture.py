@@ -1,7 +1,7 @@
 """The shape of the building, held by reading the source of every module under src/penstock.
 
 Owns the import table, the list of what pure packages may not touch, and the bounds on files. Imports inside functions
-and under TYPE_CHECKING count like any other. Each rule is shown to fail on a small tree of its own.
+and under TYPE_CHECKING count like any other, but for circles. Each rule is shown to fail on a small tree of its own.
 """
 
 import ast
@@ -69,9 +69,13 @@ def read_modules(source: Path) -> dict[str, Module]:
     return modules
 
 
-def imported_names(module: Module) -> Iterator[str]:
+def imported_names(module: Module, *, at_run_time: bool = False) -> Iterator[str]:
     """Dotted names as deep as the statement goes: `from a.b import c` is a.b.c, be c a module or not."""
-    for node in ast.walk(ast.parse(module.text)):
+    tree = ast.parse(module.text)
+    left_out = set(type_only_nodes(tree)) if at_run_time else set()
+    for node in ast.walk(tree):
+        if node in left_out:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -81,6 +85,12 @@ def imported_names(module: Module) -> Iterator[str]:
                 parents = module.name.split(".")[: -levels_up or None]
                 base = ".".join([*parents, base] if base else parents)
             yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def type_only_nodes(tree: ast.Module) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            yield from (inner for statement in node.body for inner in ast.walk(statement))
 
 
 def imported_rows(module: Module, modules: dict[str, Module]) -> set[str]:
@@ -125,10 +135,14 @@ def impure_uses(module: Module) -> Iterator[str]:
 
 
 def import_cycle(modules: dict[str, Module]) -> list[str]:
-    """The modules of one cycle, the first also last; empty if there is none."""
+    """The modules of one cycle, the first also last; empty if there is none.
+
+    Names that only annotations need may point back: parts that call each other have to name each other's types.
+    """
     graph = {}
     for module in modules.values():
-        graph[module.name] = {found for name in imported_names(module) if (found := nearest_module(name, modules))}
+        names = imported_names(module, at_run_time=True)
+        graph[module.name] = {found for name in names if (found := nearest_module(name, modules))}
     try:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:
@@ -280,6 +294,14 @@ def test_a_circle_of_imports_is_found(tmp_path: Path) -> None:
     }
     cycle = import_cycle(plant(tmp_path, files))
     assert set(cycle) == {"penstock.amf", "penstock.amf.amf0", "penstock.amf.amf3"}
+
+
+def test_a_circle_of_annotations_alone_is_none(tmp_path: Path) -> None:
+    files = {
+        "serve/a.py": "import penstock.serve.b",
+        "serve/b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import penstock.serve.a",
+    }
+    assert import_cycle(plant(tmp_path, files)) == []
 
 
 def test_a_module_that_imports_itself_is_a_circle(tmp_path: Path) -> None:
