@@ -151,21 +151,6 @@ def test_the_command_prints_the_version_of_the_package(capsys: pytest.CaptureFix
     assert (ended.value.code, capsys.readouterr().out) == (0, f"penstock {__version__}\n")
 
 
-def test_up_says_in_one_line_that_there_is_no_server_yet(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["up"]) == 0
-    printed = capsys.readouterr()
-    assert (printed.out, printed.err) == ("", cli.NO_SERVER)
-    assert cli.NO_SERVER.count("\n") == 1
-
-
-@pytest.mark.parametrize("arguments", [[], ["serve"], ["up", "--port", "1935"]])
-def test_a_command_that_does_not_exist_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(arguments)
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("usage: penstock")
-
-
 def test_the_package_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "penstock", "--version"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"penstock {__version__}\n"

@@ -15,4 +15,4 @@ def run(arguments: argparse.Namespace) -> int:
     config = load_from_arguments(arguments).config
     from penstock.serve.app import run as run_server  # noqa: PLC0415 - a wrong value is told before the server loads
 
-    return run_server(config)
+    return run_server(config, reload=lambda: load_from_arguments(arguments).config)

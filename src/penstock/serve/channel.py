@@ -29,9 +29,13 @@ class FlushListener(Protocol):
 class Channel:
     """The viewers of one stream."""
 
-    def __init__(self, stream: LiveStream, app: AppSettings, encoders: FrameEncoders, observer: Observer) -> None:
+    def __init__(
+        self, stream: LiveStream, app_name: str, app: AppSettings, encoders: FrameEncoders, observer: Observer
+    ) -> None:
         self.stream = stream
         self.app = app
+        self.app_name = app_name
+        self.stream_name = stream.key.removeprefix(f"{app_name}/")
         self.viewers: set[Viewer] = set()
         self.listeners: list[FlushListener] = []
         """Who hears of every flush besides viewers: taps of recorders, meters of telemetry."""

@@ -34,6 +34,7 @@ class Peer:
         "_is_closed",
         "_is_gathered",
         "_is_reading",
+        "_measures",
         "_queue",
         "_queued_bytes",
         "_reactor",
@@ -98,6 +99,7 @@ class Peer:
         self._is_closed = False
         self._is_gathered = False
         self._is_reading = True
+        self._measures = ((reactor.now, 0), (reactor.now, 0))
         self._events = READ
         reactor.add(self.descriptor, READ, self._on_ready)
 
@@ -115,6 +117,12 @@ class Peer:
     def queued_bytes(self) -> int:
         """Bytes that wait for this peer alone."""
         return self._queued_bytes
+
+    def measure_bps(self, now: float) -> float:
+        """Bits per second received since the measure before last, so that one burst is not taken for a rate."""
+        before = self._measures[0]
+        self._measures = (self._measures[1], (now, self.session.received_bytes))
+        return 8 * (self.session.received_bytes - before[1]) / max(now - before[0], 1.0)
 
     # Reading.
 

@@ -5,6 +5,7 @@ are flushed. It holds the hub and the channels; the reactor calls it after each 
 """
 
 import time
+from dataclasses import replace
 from functools import partial
 
 from penstock.errors import ProtocolViolation
@@ -73,6 +74,15 @@ class Station:
         self.is_closing = False
         self._waiting_plays: dict[str, dict[Viewer, float]] = {}
         """Viewers of streams that are not there, and until when they wait."""
+
+    def apply(self, settings: ServerSettings) -> None:
+        """Go on by other settings. What was announced to open connections stays as it was."""
+        # All viewers share one encoding, so the chunk size is fixed for the life of the process.
+        chunk_size = self.settings.connection.chunk_size
+        self.settings = replace(settings, connection=replace(settings.connection, chunk_size=chunk_size))
+        self.budget.max_bytes = settings.max_total_log_bytes
+        for channel in self.channels.values():
+            channel.app = settings.app(channel.app_name)
 
     # What peers say.
 
@@ -225,7 +235,8 @@ class Station:
         stream = self.hub.begin(key, peer.id, self.reactor.now)
         channel = self.channels.get(key)
         if channel is None:
-            channel = Channel(stream, self.settings.app(peer.app), self.encoders, self.observer)
+            app = self.settings.app(peer.app)
+            channel = Channel(stream, peer.app, app, self.encoders, self.observer)
             self.channels[key] = channel
         peer.publications[event.stream_id] = channel
         peer.session.accept_publish(event.stream_id)

@@ -39,6 +39,9 @@ class Sweeper:
             peer.close(f"nothing heard for {settings.silent_peer_s:g} s")
         elif peer.reply_stalled_since is not None and now - peer.reply_stalled_since >= settings.stalled_reply_s:
             peer.close(f"answers not read for {settings.stalled_reply_s:g} s")
+        elif peer.publications and peer.measure_bps(now) > settings.max_publish_bps:
+            self._station.observer.limit_hit("publish bandwidth", f"{peer.address} sends too fast")
+            peer.close(f"more than {settings.max_publish_bps} bit/s published")
         else:
             if now - peer.pinged_at >= settings.ping_interval_s:
                 self._station.ping(peer)
