@@ -5,7 +5,6 @@ event is asked for, so a slow caller slows the server down by TCP, and a write w
 """
 
 import asyncio
-import contextlib
 import os
 import ssl
 import time
@@ -70,7 +69,7 @@ def capabilities_of(*, can_reconnect: bool) -> Capabilities:
 class Link:
     """A connection with one message stream, ready to publish or play on `stream_id`."""
 
-    __slots__ = ("_reader", "_server", "_timeouts", "_writer", "session", "stream_id")
+    __slots__ = ("_is_lost", "_reader", "_server", "_timeouts", "_writer", "session", "stream_id")
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: StreamAddress, timeouts: Timeouts
@@ -80,6 +79,7 @@ class Link:
         self._reader = reader
         self._writer = writer
         self._server = address.server
+        self._is_lost = False
         self._timeouts = timeouts
 
     async def next_event(self, *, deadline_s: float | None) -> Event:
@@ -119,20 +119,31 @@ class Link:
         """Raise what an event refuses; other events pass."""
         match event:
             case ConnectRefused(code, description):
-                raise self._refused("connect", code, description)
+                raise self.refused("connect", code, description)
             case StreamRefused(_, code, description):
-                raise self._refused("the stream", code, description)
+                raise self.refused("the stream", code, description)
             case CallRefused(command_name, code, description) if command_name not in _OPTIONAL_CALLS:
-                raise self._refused(command_name, code, description)
+                raise self.refused(command_name, code, description)
             case _:
                 pass
 
+    def refused(self, what: str, code: str, description: str) -> RemoteRefused:
+        """The error for a server that says no."""
+        reasons = " ".join(printable(text) for text in (code, description and f"({description})") if text)
+        return RemoteRefused(self._server, f"it refused {what}: {reasons or 'it gave no reason'}", code)
+
     def lost(self, detail: str) -> RemoteLost:
-        """The error for a server that does not answer any more."""
+        """The error for a server that does not answer any more; the connection is of no more use."""
+        self._is_lost = True
         return RemoteLost(self._server, detail)
 
     async def end(self) -> None:
         """Give the message stream back and close, so that all that was sent before arrives."""
+        if not self._is_lost:
+            await self._say_goodbye()
+        await self.close()
+
+    async def _say_goodbye(self) -> None:
         try:
             async with asyncio.timeout(_CLOSE_S):
                 self.session.delete_stream(self.stream_id)
@@ -143,16 +154,22 @@ class Link:
                     while await self._reader.read(_READ_BYTES):
                         pass
         except (TimeoutError, RemoteLost, OSError):
-            pass  # a server that is gone needs no goodbye
-        await self.close()
+            pass  # a server that goes away at this moment needs no goodbye
 
     async def close(self) -> None:
         """Close the socket, whatever state it is in."""
         self.session.close()
         self._writer.close()
-        with contextlib.suppress(TimeoutError, OSError):
+        if self._is_lost:
+            # Bytes that the server does not read would keep the socket open for ever.
+            self._writer.transport.abort()
+        try:
             async with asyncio.timeout(_CLOSE_S):
                 await self._writer.wait_closed()
+        except TimeoutError:
+            self._writer.transport.abort()
+        except OSError:
+            pass  # it broke before it was closed
 
     async def _read(self, deadline_s: float | None) -> bytes:
         try:
@@ -167,10 +184,6 @@ class Link:
         if not data:
             raise self.lost("it closed the connection")
         return data
-
-    def _refused(self, what: str, code: str, description: str) -> RemoteRefused:
-        reasons = " ".join(printable(text) for text in (code, description and f"({description})") if text)
-        return RemoteRefused(self._server, f"it refused {what}: {reasons or 'it gave no reason'}", code)
 
 
 async def open_link(

@@ -19,6 +19,7 @@ from penstock.client.address import StreamAddress, moved_to, read_address
 from penstock.client.link import DEFAULT_TIMEOUTS, Link, Timeouts, open_link
 from penstock.errors import ProtocolViolation, RemoteError
 from penstock.media.frame import Frame, FrameKind, frame_of
+from penstock.protocol.data import SAMPLE_ACCESS
 from penstock.protocol.events import (
     DataReceived,
     Event,
@@ -29,6 +30,8 @@ from penstock.protocol.events import (
 )
 
 _KINDS: Final = {8: FrameKind.AUDIO, 9: FrameKind.VIDEO}
+# What servers tell the player itself; it is no part of what was published.
+_TO_PLAYERS: Final = frozenset({SAMPLE_ACCESS, "onStatus"})
 _SIGNS: Final = (PlayStarted, MediaReceived, DataReceived, StreamEnded, ReconnectRequested)
 
 
@@ -129,12 +132,13 @@ class PlayStream:
             match event:
                 case MediaReceived():
                     return frame_of(_KINDS[event.type_id], event.timestamp_ms, event.payload)
-                case DataReceived():
+                case DataReceived() if event.name not in _TO_PLAYERS:
                     return frame_of(FrameKind.DATA, event.timestamp_ms, event.payload)
                 case StreamEnded():
                     self._is_over = True
                 case ReconnectRequested() if self._backoff is not None:
                     self._address = moved_to(self._address, event.tc_url)
+                    await self.close()
                     raise link.lost("it asks its clients to come back")
                 case _:
                     link.raise_refusal(event)

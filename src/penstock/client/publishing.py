@@ -16,7 +16,8 @@ from penstock.client.link import DEFAULT_TIMEOUTS, Link, Timeouts, open_link
 from penstock.errors import PenstockError
 from penstock.media.frame import Frame, FrameKind
 from penstock.protocol.data import SET_DATA_FRAME
-from penstock.protocol.events import PublishStarted
+from penstock.protocol.events import PublishStarted, StatusReceived
+from penstock.protocol.status import StatusCode
 
 _SET_DATA_FRAME: Final = write_amf0_values(SET_DATA_FRAME)
 
@@ -60,7 +61,11 @@ class PublishStream:
         """Hear the server until it breaks off; run by `publish` beside the caller."""
         try:
             while True:
-                self._link.raise_refusal(await self._link.next_event(deadline_s=None))
+                event = await self._link.next_event(deadline_s=None)
+                if isinstance(event, StatusReceived) and event.code == StatusCode.UNPUBLISH_SUCCESS:
+                    # A good answer to our own goodbye, which is said only when nobody listens any more.
+                    raise self._link.refused("to go on", event.code, event.description)
+                self._link.raise_refusal(event)
         except PenstockError as fault:
             self._fault = fault
 
