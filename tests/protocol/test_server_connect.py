@@ -249,6 +249,13 @@ class TestOtherCalls:
             ),
         ]
 
+    def test_a_shutdown_is_announced_as_an_error_on_message_stream_0(self) -> None:
+        client = ScriptedClient().publishing()
+        client.server.announce_shutdown("bye")
+        ((stream_id, values),) = client.heard_commands()
+        assert stream_id == 0
+        assert values[3] == {"level": "error", "code": "NetConnection.Connect.AppShutdown", "description": "bye"}
+
     def test_undefined_is_what_announcements_are_answered_with(self) -> None:
         client = ScriptedClient().connected()
         client.call("releaseStream", 2.0, None, "test")

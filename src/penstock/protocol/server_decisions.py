@@ -164,6 +164,10 @@ class ServerDecisions(Session):
         status = information(StatusCode.CONNECT_RECONNECT_REQUEST, description, **target)
         self._send_command(OnStatus(0.0, status))
 
+    def announce_shutdown(self, description: str) -> None:
+        """Tell the client that the server ends; FFmpeg shows the description."""
+        self._send_command(OnStatus(0.0, information(StatusCode.CONNECT_APP_SHUTDOWN, description)))
+
     def receive_eof(self) -> None:
         """The peer is gone: what it did ends, by the same events as if it had said so."""
         self.close()

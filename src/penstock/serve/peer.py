@@ -24,6 +24,7 @@ _READS_PER_TURN = 4
 """A fast publisher gives way to others after this many reads."""
 _SELECTIVE_BATCH_BYTES = 64 * 1024
 _SELECTIVE_QUEUE_BYTES = 128 * 1024
+_REST_BYTES = 1024 * 1024
 
 
 class Peer:
@@ -179,6 +180,21 @@ class Peer:
         self._queue.appendleft(data)
         self._queued_bytes += len(data)
 
+    def queue_rest(self, viewer: Viewer) -> None:
+        """Queue what a viewer has yet to be sent, at the end of its stream; of one far behind, the message in hand."""
+        cursor = viewer.cursor
+        if cursor is None or viewer.is_in_step or self._is_closed:
+            return
+        wants_all = cursor.lag_bytes <= _REST_BYTES
+        while (piece := cursor.next_range()) is not None and (wants_all or cursor.is_inside_message):
+            entry = piece.segment.entry_at(piece.position)
+            size = entry.position + entry.encoded_bytes - piece.position
+            if entry.position < piece.position:
+                self.queue_first(piece.segment.read(piece.position, size))
+            elif viewer.selection.wants(entry.kind):
+                self.queue(viewer.selection.fit(piece.segment.read(piece.position, size)))
+            cursor.advance(size)
+
     def send_session_data(self) -> None:
         """Queue and send what the session was told to say."""
         reply = self.session.data_to_send()
@@ -209,6 +225,8 @@ class Peer:
             self.close("closed by the server")
             return
         self._want(READ if is_done else READ | WRITE)
+        if not self._is_reading:
+            self._update_interest()
 
     def _send_all(self) -> bool:
         viewer = self._shared_viewer()
@@ -324,7 +342,10 @@ class Peer:
     def _update_interest(self) -> None:
         """Read no more from one who does not read our answers, or whose request is not decided yet."""
         limit = self._station.settings.max_unread_reply_bytes
-        is_reading = not self.session.is_held and (self._queued_bytes < limit or self.plays > 0)
+        if self.viewers:
+            # Media may stand in the queue as well, and set-up for those who join.
+            limit += _SELECTIVE_QUEUE_BYTES + _SELECTIVE_BATCH_BYTES
+        is_reading = not self.session.is_held and self._queued_bytes < limit
         if is_reading != self._is_reading:
             self._is_reading = is_reading
             self._want((self._events & WRITE) | READ)

@@ -84,13 +84,8 @@ class Server:
         if station.is_closing:
             self.reactor.stop()
             return
-        station.is_closing = True
         self._stop_listening()
-        for channel in list(station.channels.values()):
-            station.end_stream(channel)
-        for peer in list(station.peers.values()):
-            peer.close_when_sent = True
-            peer.flush_output()
+        station.say_goodbye()
         self.reactor.call_later(_GOODBYE_S, self.reactor.stop)
         self._stop_when_empty()
 

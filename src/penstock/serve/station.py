@@ -251,6 +251,19 @@ class Station:
         if peer is not None:
             peer.gather(is_unwatched=not any(published.viewers for published in peer.publications.values()))
 
+    def say_goodbye(self) -> None:
+        """Shut down: streams end, and everybody is told before their connection closes."""
+        self.is_closing = True
+        for channel in list(self.channels.values()):
+            self.end_stream(channel)
+        for peer in list(self.peers.values()):
+            peer.publications.clear()
+            if peer.connected_at is not None:
+                peer.session.announce_shutdown("The server is shutting down.")
+            peer.close_when_sent = True
+            peer.queue(peer.session.data_to_send())
+            peer.flush_output()
+
     def _on_publish_ended(self, peer: Peer, event: PublishEnded) -> None:
         channel = peer.publications.pop(event.stream_id, None)
         if channel is None:
@@ -273,8 +286,7 @@ class Station:
 
     def _tell_end(self, viewer: Viewer) -> None:
         peer = viewer.peer
-        if viewer.channel is not None:
-            viewer.channel.fall_out(viewer)
+        peer.queue_rest(viewer)
         peer.session.end_play(viewer.stream_id)
         self._stop_viewer(peer, viewer.stream_id, "stream ended")
         peer.send_session_data()
