@@ -222,6 +222,7 @@ class Station:
                 if channel.key == key:
                     first.session.end_publish(first_stream_id, "Another publisher has taken over.")
                     del first.publications[first_stream_id]
+                    channel.flush(self.reactor.now)
                     self.observer.publish_stopped(first, channel, "replaced by another publisher")
             first.close_when_sent = True
             first.send_session_data()
@@ -268,9 +269,10 @@ class Station:
         channel = peer.publications.pop(event.stream_id, None)
         if channel is None:
             return
+        # Flushed first: who counts a publication's frames has all of them when it hears of the end.
+        channel.flush(self.reactor.now)
         self.observer.publish_stopped(peer, channel, event.reason.value)
         if event.reason is EndReason.CONNECTION_LOST and channel.app.grace_s > 0 and not self.is_closing:
-            channel.flush(self.reactor.now)
             channel.stream.lose(self.reactor.now, channel.app.grace_s)
         else:
             self.end_stream(channel)
