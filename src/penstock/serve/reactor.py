@@ -12,6 +12,7 @@ import math
 import os
 import select
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -51,6 +52,9 @@ class Reactor:
         self._signals: dict[int, Callable[[], None]] = {}
         self._on_error = on_error
         self._is_running = False
+        self._is_closed = False
+        # A thread that wakes the loop just when it closes must not write to a descriptor that is another's by then.
+        self._wake_lock = threading.Lock()
         self.after_events: Callable[[], None] | None = None
         """Called once after each round of events, before the next wait."""
         self.now = time.monotonic()
@@ -98,9 +102,11 @@ class Reactor:
         return self.call_at(self.now + delay_s, callback)
 
     def call_from_thread(self, callback: Callable[[], None]) -> None:
-        """Call on the loop's thread; may be asked for from any other."""
+        """Call on the loop's thread; may be asked for from any other. After `close` nothing is called."""
         self._posted.append(callback)
-        self._wake()
+        with self._wake_lock:
+            if not self._is_closed:
+                self._wake()
 
     def on_signal(self, number: int, callback: Callable[[], None]) -> None:
         """Call on the loop when a signal came."""
@@ -140,6 +146,8 @@ class Reactor:
         """Give everything back."""
         if self._signals:
             signal.set_wakeup_fd(-1)
+        with self._wake_lock:
+            self._is_closed = True
         for descriptor in (self._wake_read, self._wake_write):
             os.close(descriptor)
         self._epoll.close()
