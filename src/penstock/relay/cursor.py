@@ -1,7 +1,8 @@
 """A cursor: one reader's own place in a log, for as long as it is not in step with the head.
 
 Owns where a reader stands, what it is sent next and when it must skip. Never sends half a message and then something
-else: a reader inside a message keeps that segment alive and finishes it, even if the log has moved on.
+else: a reader inside a message keeps that segment alive and finishes it, even if the log has moved on. A range that
+was given out is answered by `advance` before anything else happens to the log.
 """
 
 from typing import NamedTuple
@@ -75,14 +76,14 @@ class Cursor:
     def advance(self, size: int) -> bool:
         """Some of the range was sent. True if that finished at least one message."""
         segment = self._segment
-        if segment is None or size == 0:
+        if segment is None:
             return False
         before = segment.entry_at(self.position)
         self.position += size
-        has_finished = self.position >= before.position + before.encoded_bytes
-        if self.position == segment.end:
+        # Only a reader inside a message needs its segment; any other may be made to skip when memory is short.
+        if self.position == segment.end or not self.is_inside_message:
             self.release()
-        return has_finished
+        return self.position >= before.position + before.encoded_bytes
 
     def release(self) -> None:
         """Let go of the segment."""

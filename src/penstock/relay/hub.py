@@ -40,9 +40,11 @@ class LiveStream:
         self.opened_at = now
         self.publisher: Hashable | None = None
         self.last_media_at = now
+        """When the publisher last sent anything, or began."""
         self.grace_until: float | None = None
         self.publications = 0
         self._timeline = Timeline()
+        self._last_frame_at = now
 
     @property
     def is_live(self) -> bool:
@@ -52,8 +54,8 @@ class LiveStream:
     def begin(self, publisher: Hashable, now: float) -> None:
         """A publication begins; it continues the stream if there was one before."""
         if self.publications:
-            self._timeline = Timeline(self.log.last_timestamp_ms, self.last_media_at, self._timeline.offset_ms or 0)
-            self.log.forget_entry_points()
+            self._timeline = self._timeline.next(self.log.last_timestamp_ms, self._last_frame_at)
+            self.log.begin_anew()
         self.publications += 1
         self.publisher = publisher
         self.grace_until = None
@@ -62,6 +64,8 @@ class LiveStream:
     def append(self, frame: Frame, now: float) -> None:
         """Take a frame of the publisher."""
         self.last_media_at = now
+        if not frame.is_setup:
+            self._last_frame_at = now
         if self._timeline.offset_ms == 0:
             self.log.append(frame, now)
             return

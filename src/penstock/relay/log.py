@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.media.frame import Frame, FrameKind
-from penstock.relay.segment import Entry, Segment, SegmentStore
+from penstock.relay.segment import ENTRY_BYTES, Entry, Segment, SegmentStore
 from penstock.relay.setup import Setup
 
 FrameEncoders = Mapping[FrameKind, Callable[[int, bytes], bytes]]
@@ -22,6 +22,10 @@ _new_tuple = tuple.__new__
 _VIDEO = FrameKind.VIDEO
 _QUIET_POINT_GAP_S = 1.0
 """Without video any message is a place to enter; one a second is remembered."""
+_JUMP_BACK_MS = 1000
+"""Audio and video are not quite in order of time; beyond this the encoder has set its clock back."""
+_SPARE_PART = 16
+"""Once memory is short, a sixteenth of it more is freed, so that not every flush has to look at all logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class Flush(NamedTuple):
 
 
 class LogBudget:
-    """The bytes that all logs together may hold, dropped but pinned segments with them."""
+    """The memory that all logs together may hold, dropped but pinned segments with them."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -70,14 +74,18 @@ class LogBudget:
         """A log is gone; what others still read of it counts until they are done."""
         self._logs.discard(log)
 
-    def take(self, size: int, now: float) -> None:
-        """Bytes were written. Past the limit the largest logs are cut back to their newest part."""
+    def take(self, size: int) -> None:
+        """Bytes are about to be written. Past the limit the largest logs are cut back; if need be, to nothing."""
         self.used_bytes += size
-        if self.used_bytes > self.max_bytes:
-            for log in sorted(self._logs, key=lambda log: log.kept_bytes, reverse=True):
-                log.cut_back(now)
-                if self.used_bytes <= self.max_bytes:
+        if self.used_bytes <= self.max_bytes:
+            return
+        for cut in (StreamLog.cut_back, StreamLog.drop_everything):
+            for log in sorted(self._logs, key=lambda log: log.held_bytes, reverse=True):
+                cut(log)
+                if self.used_bytes <= self.max_bytes - self.max_bytes // _SPARE_PART:
                     return
+            if self.used_bytes <= self.max_bytes:
+                return
 
     def give_back(self, size: int) -> None:
         """A segment was closed."""
@@ -93,7 +101,7 @@ class StreamLog:
         self._limits = limits
         self._budget = budget
         self._segments: deque[Segment] = deque()
-        self._points: deque[EntryPoint] = deque()
+        self._points: deque[EntryPoint] = deque(maxlen=limits.max_gops)
         self._pieces: list[bytes] = []
         self._entries: list[Entry] = []
         self._appended = 0
@@ -102,8 +110,12 @@ class StreamLog:
         self.setup = Setup()
         self.head = 0
         """The position behind the last flushed byte: where in-step cursors stand."""
+        self.held_bytes = 0
+        """The memory of all segments that were not dropped."""
         self.last_timestamp_ms = 0
         self.has_video = False
+        """Whether video comes. When it has stopped for long, those who join begin with audio."""
+        self._video_at = 0.0
         self.has_unflushed_video = False
         self.unflushed_since: float | None = None
         budget.join(self)
@@ -133,6 +145,7 @@ class StreamLog:
         kind, timestamp_ms, payload, is_key, is_setup, is_malformed, _ = frame
         if kind is _VIDEO:
             self.has_unflushed_video = True
+            self._video_at = now
             if not self.has_video:
                 self._see_first_video()
             if self.setup.video_codec_id is None and not is_malformed:
@@ -142,7 +155,7 @@ class StreamLog:
         position = self._appended
         if is_setup:
             self.setup = self.setup.with_frame(frame)
-        elif is_key or (not self.has_video and self._is_quiet_point(kind, now)):
+        elif is_key or (kind is FrameKind.AUDIO and self._is_quiet_point(now)):
             self._points.append(EntryPoint(position, timestamp_ms, self.setup, now))
         encoded = self._encoders[kind](timestamp_ms, payload)
         size = len(encoded)
@@ -150,7 +163,11 @@ class StreamLog:
         entry = (position, size, kind, timestamp_ms, len(payload), is_key, is_setup)
         self._entries.append(_new_tuple(Entry, entry))
         self._appended = position + size
-        self.last_timestamp_ms = max(self.last_timestamp_ms, timestamp_ms)
+        # Set-up and data are stamped with anything, mostly 0.
+        if not is_setup and kind is not FrameKind.DATA:
+            behind_ms = self.last_timestamp_ms - timestamp_ms
+            if behind_ms < 0 or behind_ms > _JUMP_BACK_MS:
+                self.last_timestamp_ms = timestamp_ms
         if self.unflushed_since is None:
             self.unflushed_since = now
 
@@ -159,34 +176,39 @@ class StreamLog:
         # A player that began at an audio message would have to wait for its first picture.
         self._points.clear()
 
-    def _is_quiet_point(self, kind: FrameKind, now: float) -> bool:
-        if kind != FrameKind.AUDIO:
-            return False
+    def _is_quiet_point(self, now: float) -> bool:
+        if self.has_video:
+            if now - self._video_at <= self._limits.max_age_s:
+                return False
+            self.has_video = False
         return not self._points or now - self._points[-1].at >= _QUIET_POINT_GAP_S
 
     def flush(self, now: float) -> Flush | None:
         """Make what was appended visible, in one segment; None if nothing was."""
         if not self._entries:
             return None
-        segment = self._segments[-1] if self._segments else None
-        if segment is None or segment.size >= self._segment_target:
-            segment = self._open_segment(segment, now)
         size = self._appended - self.head
+        held_bytes = size + ENTRY_BYTES * len(self._entries)
+        # Before anything is written: this log too may have to make room.
+        self._budget.take(held_bytes)
+        segment = self._segments[-1] if self._segments else None
+        if segment is None or segment.held_bytes >= self._segment_target:
+            segment = self._open_segment(segment, now)
         segment.append(self._pieces, self._entries, size)
         flush = Flush(segment, self.head, size, self._entries, self._pieces)
         self.head = self._appended
+        self.held_bytes += held_bytes
         self._pieces = []
         self._entries = []
         self.has_unflushed_video = False
         self.unflushed_since = None
-        self._budget.take(size, now)
         return flush
 
     def _open_segment(self, last: Segment | None, now: float) -> Segment:
         if last is not None:
             # About one second of the stream, so that a thousand quiet streams stay small and a fast one rotates
             # no more than once a second.
-            rate = last.size / max(now - last.opened_at, 0.05)
+            rate = last.held_bytes / max(now - last.opened_at, 0.05)
             limits = self._limits
             self._segment_target = int(min(max(rate, limits.min_segment_bytes), limits.max_segment_bytes))
         segment = Segment(self._store.create(), self.head, now)
@@ -198,25 +220,26 @@ class StreamLog:
         """Drop what is older than the limits allow, by whole segments. The newest entry point stays if it can."""
         limits = self._limits
         points = self._points
-        while len(points) > limits.max_gops or (len(points) > 1 and now - points[1].at > limits.max_age_s):
+        while len(points) > 1 and now - points[1].at > limits.max_age_s:
             points.popleft()
         if points:
             self._drop_before(points[0].position)
         else:
             while len(self._segments) > 1 and now - self._segments[1].opened_at > limits.max_age_s:
                 self._drop_first()
-        while len(self._segments) > 1 and self.kept_bytes > limits.max_bytes:
+        while len(self._segments) > 1 and self.held_bytes > limits.max_bytes:
             self._drop_first()
 
-    def cut_back(self, now: float) -> None:
+    def cut_back(self) -> None:
         """Memory is short: keep no more than the newest entry point needs; without one, the newest segment."""
         while len(self._points) > 1:
             self._points.popleft()
-        if self._points:
-            self._drop_before(self._points[0].position)
-        while len(self._segments) > 1 and self._budget.used_bytes > self._budget.max_bytes:
+        self._drop_before(self._points[0].position if self._points else self.head)
+
+    def drop_everything(self) -> None:
+        """Memory is shorter still: those in step go on, everybody else has to wait for the next entry point."""
+        while self._segments:
             self._drop_first()
-        self._trim(now)
 
     def _drop_before(self, position: int) -> None:
         while len(self._segments) > 1 and self._segments[0].end <= position:
@@ -224,15 +247,16 @@ class StreamLog:
 
     def _drop_first(self) -> None:
         segment = self._segments.popleft()
+        self.held_bytes -= segment.held_bytes
         if segment.drop():
-            self._budget.give_back(segment.size)
+            self._budget.give_back(segment.held_bytes)
         while self._points and self._points[0].position < self.start:
             self._points.popleft()
 
     def unpin(self, segment: Segment) -> None:
         """A cursor is done with a segment."""
         if segment.unpin():
-            self._budget.give_back(segment.size)
+            self._budget.give_back(segment.held_bytes)
 
     def segment_at(self, position: int) -> Segment | None:
         """The segment that holds a position, None if it is gone or not written yet."""
@@ -244,15 +268,18 @@ class StreamLog:
         """The publisher is gone: nobody new may begin with what it left behind."""
         self._points.clear()
 
+    def begin_anew(self) -> None:
+        """Another publication continues the stream: what it consists of is for that one to say."""
+        self.forget_entry_points()
+        self.setup = Setup()
+        self.has_video = False
+
     def clear_metadata(self) -> None:
         """The publisher took its metadata back."""
         self.setup = self.setup.without_metadata()
 
     def close(self) -> None:
         """The stream is over. What cursors have pinned stays until they let go."""
+        self.drop_everything()
         self._points.clear()
-        while self._segments:
-            segment = self._segments.popleft()
-            if segment.drop():
-                self._budget.give_back(segment.size)
         self._budget.leave(self)

@@ -81,6 +81,8 @@ class Entry(NamedTuple):
     is_setup: bool
 
 
+ENTRY_BYTES = 230
+"""What the record of a message costs in memory beside the message itself: for tiny messages, more than they do."""
 _position_of = attrgetter("position")
 
 
@@ -104,9 +106,9 @@ class Segment:
         return self.start + self.size
 
     @property
-    def is_pinned(self) -> bool:
-        """Whether somebody still reads from it."""
-        return self._pins > 0
+    def held_bytes(self) -> int:
+        """The memory it takes, records of messages included."""
+        return self.size + ENTRY_BYTES * len(self.entries)
 
     def append(self, pieces: Sequence[bytes], entries: Sequence[Entry], size: int) -> None:
         """Write whole messages."""

@@ -9,11 +9,14 @@ from dataclasses import dataclass, replace
 from penstock.amf import AmfValue, EcmaArray, read_amf0_values, write_amf0_values
 from penstock.errors import MalformedAmf
 from penstock.media.codecs import AUDIO_CODEC_BY_FOURCC, VIDEO_CODEC_BY_FOURCC
-from penstock.media.frame import Frame, FrameKind
+from penstock.media.frame import Frame, FrameKind, SetupSlot
 from penstock.media.packets import PacketKind
 from penstock.media.tags import audio_codec_of, video_codec_of
 
 ON_METADATA = "onMetaData"
+_MAX_FRAMES = 64
+_MAX_BYTES = 256 * 1024
+"""Set-up is kept for as long as the stream lasts, so a publisher may not make it grow; real streams need far less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +29,18 @@ class Setup:
     video_codec_id: float | None = None
 
     def with_frame(self, frame: Frame) -> "Setup":
-        """The set-up after a set-up message: it replaces those whose every slot it fills."""
-        slots = set(frame.setup_slots)
-        kept = tuple(held for held in self.frames if not slots.issuperset(held.setup_slots))
-        return replace(self, frames=(*kept, frame))
+        """The set-up after a set-up message. One goes when later ones fill its every slot, or if it is too much."""
+        filled: set[SetupSlot] = set()
+        kept: list[Frame] = []
+        room_bytes = _MAX_BYTES
+        for held in (frame, *reversed(self.frames)):
+            if filled.issuperset(held.setup_slots):
+                continue
+            filled.update(held.setup_slots)
+            if len(held.payload) <= room_bytes and len(kept) < _MAX_FRAMES:
+                room_bytes -= len(held.payload)
+                kept.append(held)
+        return replace(self, frames=tuple(reversed(kept)))
 
     def with_media(self, frame: Frame) -> "Setup":
         """The set-up after a frame of a kind that was not there before."""
