@@ -133,6 +133,9 @@ class Peer:
                 self.flush_output()
             if events & ~WRITE and not self._is_closed:
                 self._read()
+                # Under TLS reading may leave something to be sent: a step of the handshake, say.
+                if self.is_encrypted and not self._is_closed and not self._transport.flush():
+                    self.want_write()
         except ProtocolViolation as violation:
             self._station.on_violation(self, violation)
         except OSError as error:
@@ -217,7 +220,8 @@ class Peer:
         if self._is_closed:
             return
         try:
-            is_done = self._transport.flush() and self._send_all()
+            # Again at the end, as TLS may have taken bytes and not passed them on.
+            is_done = self._transport.flush() and self._send_all() and self._transport.flush()
         except OSError as error:
             self.close(f"connection lost: {error.strerror or error}")
             return
