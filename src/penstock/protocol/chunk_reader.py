@@ -71,6 +71,20 @@ class _ChunkStream:
 class ChunkReader:
     """Feed bytes, take messages one at a time."""
 
+    __slots__ = (
+        "_buffer",
+        "_chunk_left",
+        "_half_message_bytes",
+        "_limits",
+        "_open",
+        "_open_id",
+        "_position",
+        "_repeats_extended",
+        "_streams",
+        "chunk_size",
+        "max_message_bytes",
+    )
+
     def __init__(self, limits: ChunkLimits | None = None, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self.chunk_size = DEFAULT_CHUNK_SIZE
         self.max_message_bytes = max_message_bytes
@@ -123,6 +137,9 @@ class ChunkReader:
             buffer = self._buffer
             position = self._position
             if position >= len(buffer):
+                # What is read is let go: an idle peer would keep its last 64 kB alive.
+                self._buffer = _NO_BYTES
+                self._position = 0
                 return None
             first = buffer[position]
             stream = self._streams.get(first & 0x3F)

@@ -88,6 +88,8 @@ def _join_chunks(head: bytes, chunk_stream_id: int, extended: bytes, payload: by
 class ChunkWriter:
     """The sending state of one connection: what the peer remembers of each chunk stream."""
 
+    __slots__ = ("_chunk_size", "_last")
+
     def __init__(self) -> None:
         self._chunk_size = DEFAULT_CHUNK_SIZE
         self._last: dict[int, tuple[int, int, int, int]] = {}

@@ -65,6 +65,8 @@ _MAX_STREAM_ID = 0xFFFFFFFF
 class ClientSession(Session):
     """One connection to a server."""
 
+    __slots__ = ("_next_transaction_id", "_unanswered")
+
     def __init__(
         self,
         *,

@@ -52,6 +52,20 @@ class ConnectionSettings:
 class Connection:
     """Bytes in, messages out one at a time; messages in, bytes out."""
 
+    __slots__ = (
+        "_acknowledged_bytes",
+        "_handshake",
+        "_outgoing",
+        "_reader",
+        "_receive_window_bytes",
+        "_received_bytes",
+        "_send_window_bytes",
+        "_trace",
+        "_writer",
+        "settings",
+        "used_digest",
+    )
+
     def __init__(
         self,
         handshake: ServerHandshake | ClientHandshake,
@@ -59,12 +73,14 @@ class Connection:
         trace: MessageTrace | None = None,
     ) -> None:
         self.settings = settings
-        self._handshake = handshake
+        self._handshake: ServerHandshake | ClientHandshake | None = handshake
+        """None once it is done: its packets are 5 kB that nobody needs any more."""
+        self.used_digest = False
+        """Whether the handshake was the signed form."""
         self._trace = trace
         self._reader = ChunkReader(settings.chunk_limits, settings.max_message_bytes_before_connect)
         self._writer = ChunkWriter()
         self._outgoing: list[bytes] = []
-        self._is_handshaking = True
         self._received_bytes = 0
         self._acknowledged_bytes = 0
         # Until the peer announces its window, the one that our own Set Peer Bandwidth asks it to use.
@@ -74,12 +90,7 @@ class Connection:
     @property
     def handshake_state(self) -> HandshakeState:
         """How far the handshake is; its deadline is the shell's."""
-        return self._handshake.state
-
-    @property
-    def used_digest(self) -> bool:
-        """Whether the handshake was the signed form."""
-        return self._handshake.used_digest
+        return HandshakeState.DONE if self._handshake is None else self._handshake.state
 
     @property
     def received_bytes(self) -> int:
@@ -94,14 +105,16 @@ class Connection:
     def receive_data(self, data: bytes) -> bool:
         """Take what the peer sent. True if the handshake ended with it."""
         self._received_bytes += len(data)
-        if self._is_handshaking:
-            self._handshake.receive_data(data)
-            if not self._handshake.is_done:
+        handshake = self._handshake
+        if handshake is not None:
+            handshake.receive_data(data)
+            if not handshake.is_done:
                 return False
-            self._is_handshaking = False
+            self._handshake = None
+            self.used_digest = handshake.used_digest
             # Before anything that was queued while the handshake went on.
-            self._outgoing.insert(0, self._handshake.data_to_send())
-            self._reader.receive_data(self._handshake.trailing_data())
+            self._outgoing.insert(0, handshake.data_to_send())
+            self._reader.receive_data(handshake.trailing_data())
             return True
         self._reader.receive_data(data)
         # At half the window: some encoders stop at the full one, waiting for what is under way to them.
@@ -170,7 +183,7 @@ class Connection:
 
     def data_to_send(self) -> bytes:
         """What to send now. Asking for it empties it."""
-        if self._is_handshaking:
+        if self._handshake is not None:
             return self._handshake.data_to_send()
         data = b"".join(self._outgoing)
         self._outgoing.clear()

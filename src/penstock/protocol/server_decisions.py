@@ -47,6 +47,8 @@ SERVER_VERSION = "FMS/3,5,7,7009"
 class ServerDecisions(Session):
     """The half of a server session that the shell calls."""
 
+    __slots__ = ("_capabilities", "_connect", "_undecided_publish")
+
     def __init__(
         self,
         *,

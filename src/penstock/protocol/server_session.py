@@ -74,6 +74,8 @@ MAX_STREAM_NAME_BYTES = 1024
 class ServerSession(ServerDecisions):
     """One client of a server."""
 
+    __slots__ = ()
+
     def _on_command(self, command: Command, stream_id: int) -> None:
         if isinstance(command, Connect):
             self._on_connect(command)

@@ -63,6 +63,8 @@ class MessageStream:
 class Session(ABC):
     """A session of either role. Feed, ask for events until there is none, send what there is to send."""
 
+    __slots__ = ("_aggregate", "_connection", "_events", "_is_held", "_state", "_streams")
+
     def __init__(
         self,
         handshake: ServerHandshake | ClientHandshake,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.errors import ProtocolViolation
-from penstock.protocol.events import Event
+from penstock.protocol.events import Event, MediaReceived
 from penstock.protocol.server_session import ServerSession
 from penstock.serve.reactor import READ, WRITE
 from penstock.serve.transport import Transport
@@ -160,11 +160,15 @@ class Peer:
     def handle_events(self) -> None:
         """Deal with all events that are there, then send what the session has to say."""
         session = self.session
-        on_event = self._station.on_event
-        while (event := session.next_event()) is not None:
-            on_event(self, event)
-            if self._is_closed:
-                return
+        next_event = session.next_event
+        take_media = self._station.take_media
+        while (event := next_event()) is not None:
+            if isinstance(event, MediaReceived):
+                take_media(self, event)
+            else:
+                self._station.on_event(self, event)
+                if self._is_closed:
+                    return
         reply = session.data_to_send()
         if reply:
             self.queue(reply)

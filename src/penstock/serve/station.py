@@ -88,14 +88,10 @@ class Station:
 
     def on_event(self, peer: Peer, event: Event) -> None:
         """Deal with one event."""
-        if isinstance(event, MediaReceived):
-            type_id, stream_id, timestamp_ms, payload = event
-            self._take(peer.publications[stream_id], frame_of(_KINDS[type_id], timestamp_ms, payload))
-            return
         match event:
             case DataReceived():
                 frame = frame_of(FrameKind.DATA, event.timestamp_ms, event.payload)
-                self._take(peer.publications[event.stream_id], frame)
+                self._take_data(peer.publications[event.stream_id], frame)
             case DataCleared():
                 peer.publications[event.stream_id].log.clear_metadata()
             case HandshakeCompleted():
@@ -160,10 +156,19 @@ class Station:
 
     # Publishing.
 
-    def _take(self, channel: Channel, frame: Frame) -> None:
+    def take_media(self, peer: Peer, media: MediaReceived) -> None:
+        """Deal with the one event that comes all the time."""
+        type_id, stream_id, timestamp_ms, payload = media
+        channel = peer.publications[stream_id]
+        frame = frame_of(_KINDS[type_id], timestamp_ms, payload)
         channel.stream.append(frame, self.reactor.now)
-        if frame.is_setup and frame.kind is not FrameKind.DATA:
+        if frame.is_setup:
             self._describe(channel)
+        if not channel.is_dirty:
+            self.flusher.mark(channel)
+
+    def _take_data(self, channel: Channel, frame: Frame) -> None:
+        channel.stream.append(frame, self.reactor.now)
         self.flusher.mark(channel)
 
     def _describe(self, channel: Channel) -> None:
