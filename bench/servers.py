@@ -1,0 +1,180 @@
+"""The servers that are measured side by side: their command lines and configurations, in one table.
+
+Owns start and stop of one server on a free loopback port, with a folder of its own. Each is a fresh process, so that
+memory is that of the run in hand. A server that is not installed is left out by the caller: `is_installed` says so.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.support.nginx_rtmp import MODULE_PATHS
+from tests.support.processes import ProgramMissing, RunningProgram, find_program, free_port, running
+
+START_DEADLINE_S = 15.0
+PENSTOCK = Path(sys.executable).with_name("penstock")
+PUMP_ROUND_METRIC = "penstock_pump_round_seconds"
+
+NGINX_CONFIG = """\
+load_module {module_path};
+daemon off;
+master_process off;
+worker_processes 1;
+worker_rlimit_nofile 20000;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log error;
+events {{ worker_connections 8192; }}
+rtmp {{
+    access_log off;
+    server {{
+        listen 127.0.0.1:{port};
+        chunk_size 4096;
+        application live {{ live on; }}
+    }}
+}}
+"""
+
+PENSTOCK_QUIET = """\
+[defaults]
+flush = "{flush}"
+[facts]
+enabled = false
+[logs]
+level = "warning"
+"""
+PENSTOCK_ALL_ON = """\
+[defaults]
+flush = "{flush}"
+[facts]
+enabled = true
+[logs]
+level = "info"
+format = "json"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """One row of the table: a server in one configuration, or the floor at one flush policy.
+
+    `floor` is the row of the floor that sends as often; `flush` is how this row sends, where it can be told.
+    """
+
+    name: str
+    program: str
+    floor: str | None = None
+    flush: str = "auto"
+    by: str = "sendfile"
+    config: str = ""
+    record: str = "none"
+
+
+CONTESTANTS = {
+    each.name: each
+    for each in (
+        Contestant("nginx", "nginx", floor="floor message", config=NGINX_CONFIG),
+        Contestant("penstock", "penstock", floor="floor frame", config=PENSTOCK_QUIET),
+        Contestant("penstock frame", "penstock", floor="floor frame", flush="frame", config=PENSTOCK_QUIET),
+        Contestant("penstock 50 ms", "penstock", floor="floor 50 ms", flush="50ms", config=PENSTOCK_QUIET),
+        Contestant("penstock 100 ms", "penstock", floor="floor 100 ms", flush="100ms", config=PENSTOCK_QUIET),
+        Contestant("penstock all on", "penstock", floor="floor frame", config=PENSTOCK_ALL_ON, record="all"),
+        # Each by the cheaper call: sendfile pays off from about 16 kB.
+        Contestant("floor message", "floor", flush="message", by="write"),
+        Contestant("floor frame", "floor", flush="frame"),
+        Contestant("floor 50 ms", "floor", flush="50"),
+        Contestant("floor 100 ms", "floor", flush="100"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    port: int
+    program: RunningProgram
+    metrics_url: str | None
+
+    @property
+    def pid(self) -> int:
+        return self.program.pid
+
+
+def command_of(contestant: Contestant, folder: Path, port: int, http_port: int) -> list[str]:
+    """The command line; its configuration file is written into the folder first."""
+    config_path = folder / "config"
+    if contestant.program == "nginx":
+        config = contestant.config.format(module_path=_nginx_module(), folder=folder, port=port)
+        command = [find_program("nginx", "nginx-light"), "-e", f"{folder}/error.log", "-p", f"{folder}"]
+        command += ["-c", f"{config_path}"]
+    else:
+        config = contestant.config.format(flush=contestant.flush)
+        command = [str(PENSTOCK), "serve", "--config", f"{config_path}", "--rtmp", f"127.0.0.1:{port}"]
+        command += ["--http", f"127.0.0.1:{http_port}", "--data", f"{folder}/data", "--record", contestant.record]
+    config_path.write_text(config, encoding="utf-8")
+    return command
+
+
+@cache
+def is_installed(program: str) -> bool:
+    """Whether rows of this program can be run here."""
+    if program == "nginx":
+        try:
+            find_program("nginx", "nginx-light")
+        except ProgramMissing:
+            return False
+        return any(path.exists() for path in MODULE_PATHS)
+    if program == "penstock":
+        if not PENSTOCK.exists():
+            return False
+        return subprocess.run([str(PENSTOCK), "serve", "--help"], capture_output=True, check=False).returncode == 0
+    return True
+
+
+@contextmanager
+def serving(contestant: Contestant, cpu: int | None) -> Iterator[RunningServer]:
+    """Run a server for the length of the block, on one core if it is named."""
+    port, http_port = free_port(), free_port()
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
+        folder = Path(name)
+        with running(command_of(contestant, folder, port, http_port), folder / "output.log") as program:
+            if cpu is not None:
+                os.sched_setaffinity(program.pid, {cpu})
+            program.wait_for_port(port, START_DEADLINE_S)
+            metrics_url = f"http://127.0.0.1:{http_port}/metrics" if contestant.program == "penstock" else None
+            # The first connection above opens modules and buffers; none of it belongs to the load.
+            time.sleep(0.3)
+            yield RunningServer(port, program, metrics_url)
+
+
+def pump_rounds(metrics_url: str | None) -> dict[float, int]:
+    """Pump rounds so far by upper bound in seconds, cumulative; empty where the server does not tell."""
+    if metrics_url is None:
+        return {}
+    try:
+        with urllib.request.urlopen(metrics_url, timeout=2) as answer:
+            text = answer.read().decode()
+    except OSError:
+        return {}
+    pattern = rf'^{PUMP_ROUND_METRIC}_bucket{{[^}}]*le="([^"]+)"[^}}]*}} (\S+)$'
+    return {float(bound): int(float(rounds)) for bound, rounds in re.findall(pattern, text, re.MULTILINE)}
+
+
+def pump_p99_ms(before: dict[float, int], after: dict[float, int]) -> float | None:
+    """The smallest bound in ms that 99 % of the rounds between the two readings kept."""
+    rounds = {bound: after[bound] - before.get(bound, 0) for bound in sorted(after)}
+    total = max(rounds.values(), default=0)
+    if total == 0:
+        return None
+    return next(bound for bound, kept in rounds.items() if kept >= 0.99 * total) * 1000
+
+
+def _nginx_module() -> Path:
+    return next(path for path in MODULE_PATHS if path.exists())
