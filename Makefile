@@ -1,18 +1,18 @@
 # Each target that a person may call carries its help after two hashes.
 .DEFAULT_GOAL := help
-.PHONY: help run test setup check bench fuzz interop lock clean
+.PHONY: help run test setup check bench bench-live fuzz interop lock clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
 SECONDS ?= 60
 SEED ?= 1
-DEBIAN_PACKAGES := ffmpeg nginx-light libnginx-mod-rtmp rtmpdump
+DEBIAN_PACKAGES := ffmpeg nginx-light libnginx-mod-rtmp rtmpdump gcc libc6-dev
 # Large, so only for `make interop`, which alone runs the tests in EXTENDED_TESTS.
 INTEROP_PACKAGES := gstreamer1.0-tools gstreamer1.0-plugins-good gstreamer1.0-plugins-bad vlc-bin vlc-plugin-base
 EXTENDED_TESTS := tests/interop/extended
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
 run: setup ## set up everything and start Penstock
 	@.venv/bin/penstock up
@@ -36,8 +36,12 @@ check: .venv/.python-packages ## lint, formatting and types
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 
-bench: .venv/.python-packages ## measure the protocol core
+bench: setup ## measure the protocol core, then the live server beside its peers
 	.venv/bin/python -m bench.protocol
+	.venv/bin/python -m bench.live
+
+bench-live: setup ## measure the live server alone: make bench-live BENCH=--quick
+	.venv/bin/python -m bench.live $(BENCH)
 
 fuzz: .venv/.python-packages ## feed the readers broken input: make fuzz SECONDS=60 SEED=1
 	.venv/bin/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
