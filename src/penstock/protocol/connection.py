@@ -32,7 +32,7 @@ MessageTrace = Callable[[str, Message], None]
 """Called with "received" or "sent" and the message, where every message is to be seen: debugging."""
 
 
-_LAST_CONTROL_TYPE = int(MessageType.SET_PEER_BANDWIDTH)
+LAST_CONTROL_TYPE = int(MessageType.SET_PEER_BANDWIDTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ class Connection:
         "_send_window_bytes",
         "_trace",
         "_writer",
+        "next_message",
         "settings",
         "used_digest",
     )
@@ -79,6 +80,8 @@ class Connection:
         """Whether the handshake was the signed form."""
         self._trace = trace
         self._reader = ChunkReader(settings.chunk_limits, settings.max_message_bytes_before_connect)
+        self.next_message = self._reader.next_message if trace is None else self._next_traced_message
+        """The next message, or None if more bytes are needed. Those up to LAST_CONTROL_TYPE are for `obey`."""
         self._writer = ChunkWriter()
         self._outgoing: list[bytes] = []
         self._received_bytes = 0
@@ -123,18 +126,15 @@ class Connection:
             self.send_control(Acknowledgement(self._received_bytes & 0xFFFFFFFF))
         return False
 
-    def next_message(self) -> Message | ControlMessage | None:
-        """The next message that is not wholly ours to deal with, or None if more bytes are needed."""
-        while (message := self._reader.next_message()) is not None:
-            if self._trace is not None:
-                self._trace("received", message)
-            if message.type_id > _LAST_CONTROL_TYPE:
-                return message
-            if (control := self._obey(read_control(message.type_id, message.payload))) is not None:
-                return control
-        return None
+    def _next_traced_message(self) -> Message | None:
+        message = self._reader.next_message()
+        if message is not None and self._trace is not None:
+            self._trace("received", message)
+        return message
 
-    def _obey(self, control: ControlMessage) -> ControlMessage | None:
+    def obey(self, message: Message) -> ControlMessage | None:
+        """Do what a control message (1 to 6) says. What is left for the session to hear, if anything."""
+        control = read_control(message.type_id, message.payload)
         match control:
             case SetChunkSize(chunk_size):
                 self._reader.chunk_size = chunk_size

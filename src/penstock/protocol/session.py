@@ -13,7 +13,7 @@ from penstock.protocol.aggregate import AggregateReader
 from penstock.protocol.clock import UnwrappingClock
 from penstock.protocol.command import Command, Result
 from penstock.protocol.command_codec import read_command, write_command
-from penstock.protocol.connection import Connection, ConnectionSettings, MessageTrace
+from penstock.protocol.connection import LAST_CONTROL_TYPE, Connection, ConnectionSettings, MessageTrace
 from penstock.protocol.control import Acknowledgement, ControlMessage, UserControl, UserControlEvent
 from penstock.protocol.data import DataMessage, read_relayed, write_data
 from penstock.protocol.events import (
@@ -129,22 +129,20 @@ class Session(ABC):
         connection = self._connection
         try:
             while True:
-                item = None if self._aggregate is None else self._next_item()
-                incoming = connection.next_message() if item is None else item
-                if isinstance(incoming, Message):
-                    type_id, timestamp_ms, stream_id, payload, _ = incoming
-                    if type_id in _MEDIA_TYPES:
-                        stream = self._streams.get(stream_id) or self._stream_for(stream_id)
-                        if stream is not None and stream.takes_media:
-                            time_ms = stream.clock.unwrap(timestamp_ms)
-                            return _new_tuple(MediaReceived, (type_id, stream.stream_id, time_ms, payload))
-                        self._on_stray_media(incoming)
-                    else:
-                        self._on_message(incoming)
-                elif incoming is not None:
-                    self._on_control_of_either_role(incoming)
-                else:
+                message = None if self._aggregate is None else self._next_item()
+                if message is None and (message := connection.next_message()) is None:
                     return None
+                type_id, timestamp_ms, stream_id, payload, _ = message
+                if type_id in _MEDIA_TYPES:
+                    stream = self._streams.get(stream_id) or self._stream_for(stream_id)
+                    if stream is not None and stream.takes_media:
+                        time_ms = stream.clock.unwrap(timestamp_ms)
+                        return _new_tuple(MediaReceived, (type_id, stream.stream_id, time_ms, payload))
+                    self._on_stray_media(message)
+                elif type_id > LAST_CONTROL_TYPE:
+                    self._on_message(message)
+                elif (control := connection.obey(message)) is not None:
+                    self._on_control_of_either_role(control)
                 if self._events:
                     return self._events.popleft()
                 if self._is_held:

@@ -12,6 +12,7 @@ from typing import Protocol
 from penstock.relay.hub import LiveStream
 from penstock.relay.log import Flush, FrameEncoders, StreamLog
 from penstock.serve.observer import Observer
+from penstock.serve.reactor import Timer
 from penstock.serve.settings import AppSettings, JoinPolicy
 from penstock.serve.viewer import Viewer
 
@@ -34,13 +35,15 @@ class Channel:
     ) -> None:
         self.stream = stream
         self.app = app
+        self.append = stream.append
+        """Takes a frame of the publisher and the time."""
         self.app_name = app_name
         self.stream_name = stream.key.removeprefix(f"{app_name}/")
         self.viewers: set[Viewer] = set()
         self.listeners: list[FlushListener] = []
         """Who hears of every flush besides viewers: taps of recorders, meters of telemetry."""
         self.is_dirty = False
-        self.flush_due: float | None = None
+        self.flush_timer: Timer | None = None
         self.codecs_text = ""
         self._encoders = encoders
         self._observer = observer
@@ -65,7 +68,9 @@ class Channel:
     def flush(self, now: float) -> None:
         """Make what was appended visible and send it to everybody."""
         self.is_dirty = False
-        self.flush_due = None
+        if self.flush_timer is not None:
+            self.flush_timer.cancel()
+            self.flush_timer = None
         flush = self.log.flush(now)
         if flush is None:
             return

@@ -8,11 +8,12 @@ import time
 from functools import partial
 
 from penstock.serve.channel import Channel
+from penstock.serve.meter import RoundTimes
 from penstock.serve.pacer import Pacer
 from penstock.serve.reactor import Reactor
 from penstock.serve.settings import ServerSettings
 
-_UNWATCHED_WAIT_S = 0.25
+_UNWATCHED_WAIT_S = 0.5
 _UNWATCHED_BYTES = 256 * 1024
 
 
@@ -24,6 +25,7 @@ class Flusher:
         self._settings = settings
         self._dirty: list[Channel] = []
         self.pacer = Pacer()
+        self.rounds = RoundTimes()
 
     def mark(self, channel: Channel) -> None:
         """A stream has something to send."""
@@ -41,7 +43,9 @@ class Flusher:
         for channel in dirty:
             has_flushed = self._flush_or_wait(channel, now) or has_flushed
         if has_flushed:
-            self.pacer.observe_round(time.monotonic() - now, now)
+            lag_s = time.monotonic() - now
+            self.pacer.observe_round(lag_s, now)
+            self.rounds.observe(lag_s)
 
     def _flush_or_wait(self, channel: Channel, now: float) -> bool:
         due = self._due(channel)
@@ -50,9 +54,11 @@ class Flusher:
         if due <= now:
             channel.flush(now)
             return True
-        if channel.flush_due is None or due < channel.flush_due:
-            channel.flush_due = due
-            self._reactor.call_at(due, partial(self._on_timer, channel))
+        timer = channel.flush_timer
+        if timer is None or due < timer.due:
+            if timer is not None:
+                timer.cancel()
+            channel.flush_timer = self._reactor.call_at(due, partial(self._on_timer, channel))
         return False
 
     def _due(self, channel: Channel) -> float | None:
@@ -68,5 +74,5 @@ class Flusher:
         )
 
     def _on_timer(self, channel: Channel) -> None:
-        channel.flush_due = None
+        channel.flush_timer = None
         self._flush_or_wait(channel, self._reactor.now)

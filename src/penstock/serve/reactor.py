@@ -154,7 +154,11 @@ class Reactor:
         self._gathering_epoll.close()
 
     def _timeout_s(self) -> float:
-        due = self._timers[0][0] if self._timers else math.inf
+        timers = self._timers
+        # A cancelled timer must not wake us: most are, as a video frame comes before the wait for one is over.
+        while timers and timers[0][2].callback is None:
+            heapq.heappop(timers)
+        due = timers[0][0] if timers else math.inf
         if self._gathered:
             due = min(due, self._gather_at)
         if due == math.inf:

@@ -161,14 +161,14 @@ class Station:
         type_id, stream_id, timestamp_ms, payload = media
         channel = peer.publications[stream_id]
         frame = frame_of(_KINDS[type_id], timestamp_ms, payload)
-        channel.stream.append(frame, self.reactor.now)
+        channel.append(frame, self.reactor.now)
         if frame.is_setup:
             self._describe(channel)
         if not channel.is_dirty:
             self.flusher.mark(channel)
 
     def _take_data(self, channel: Channel, frame: Frame) -> None:
-        channel.stream.append(frame, self.reactor.now)
+        channel.append(frame, self.reactor.now)
         self.flusher.mark(channel)
 
     def _describe(self, channel: Channel) -> None:
