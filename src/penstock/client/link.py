@@ -28,7 +28,7 @@ from penstock.protocol.events import (
 from penstock.protocol.handshake import NONCE_BYTES
 
 _READ_BYTES: Final = 256 * 1024
-_CLOSE_S: Final = 2.0
+_CLOSE_S: Final = 1.0
 _ANY_CODEC: Final = {"*": FourCcInfo.CAN_DECODE | FourCcInfo.CAN_ENCODE | FourCcInfo.CAN_FORWARD}
 # Encoders announce a stream before they make it; servers that know no such calls refuse them, which means nothing.
 _OPTIONAL_CALLS: Final = frozenset({"releaseStream", "FCPublish", "FCUnpublish"})
@@ -139,9 +139,11 @@ class Link:
 
     async def end(self) -> None:
         """Give the message stream back and close, so that all that was sent before arrives."""
-        if not self._is_lost:
-            await self._say_goodbye()
-        await self.close()
+        try:
+            if not self._is_lost:
+                await self._say_goodbye()
+        finally:
+            await self.close()
 
     async def _say_goodbye(self) -> None:
         try:

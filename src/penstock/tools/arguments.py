@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 _MULTIPLES: Final = {"": 1, "k": 1_000, "m": 1_000_000}
-_BIT_RATE: Final = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")
+_BIT_RATE: Final = re.compile(r"(\d{1,10}(?:\.\d{1,6})?)([kKmM]?)")
 _SIZE: Final = re.compile(r"(\d{2,4})x(\d{2,4})")
 _MAX_BIT_RATE: Final = 1_000_000_000
 

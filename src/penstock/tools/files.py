@@ -6,10 +6,11 @@ RTMP has no place for.
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import av
 from av.container import InputContainer
+from av.packet import Packet
 
 from penstock.errors import MalformedMedia
 from penstock.media.frame import Frame
@@ -18,6 +19,8 @@ from penstock.tools.muxing import FlvMuxer, unreadable
 
 CODECS: Final = ("h264", "hevc", "av1", "vp9", "aac", "opus", "mp3", "flac")
 _FLV_SIGNATURE: Final = b"FLV"
+# Above the number of pictures that any codec holds back.
+_MAX_UNTIMED_PACKETS: Final = 32
 # Where a file is joined to itself: about one frame, so that neither picture nor sound hurries.
 _SEAM_MS: Final = 33
 
@@ -82,10 +85,34 @@ def _remuxed(path: Path, container: InputContainer) -> Iterator[Frame]:
         outputs[stream.index] = muxer.container.add_stream_from_template(stream)
     if not outputs:
         raise MalformedMedia("file", f"{path} has neither video nor audio")
-    for packet in container.demux([container.streams[index] for index in outputs]):
-        # An empty packet tells the end to decoders, of which there are none here.
+    for packet in timed_packets(container.demux([container.streams[index] for index in outputs])):
         if packet.dts is None:
-            continue
+            raise MalformedMedia("file", f"{path} does not say when its packets are due")
         packet.stream = outputs[packet.stream.index]
         yield from muxer.mux([packet])
     yield from muxer.finish()
+
+
+def timed_packets(packets: "Iterator[Packet[Any]]") -> "Iterator[Packet[Any]]":
+    """Every packet, with a time of decoding if there is any way to know it.
+
+    Matroska has none, and FFmpeg finds it out only after some packets, from where it is reckoned back. Raw streams have
+    no times at all.
+    """
+    untimed: dict[int, list[Packet[Any]]] = {}
+    for packet in packets:
+        # An empty packet tells the end to decoders, of which there are none here.
+        if not packet.size:
+            continue
+        held = untimed.setdefault(packet.stream.index, [])
+        if packet.dts is None and len(held) < _MAX_UNTIMED_PACKETS:
+            held.append(packet)
+            continue
+        for distance, early in zip(range(len(held), 0, -1), held, strict=True):
+            if packet.dts is not None:
+                early.dts = packet.dts - distance * max(packet.duration or 0, 1)
+            yield early
+        held.clear()
+        yield packet
+    for held in untimed.values():
+        yield from held

@@ -17,12 +17,13 @@ _MAX_HELD_FRAMES: Final = 64
 
 
 class FlvOutput:
-    """Frames into a file. One that can seek gets its index when it is finished; a pipe is written once, in order."""
+    """Frames into a file. With `can_seek` it gets its index when it is finished; a pipe is written once, in order."""
 
-    __slots__ = ("_file", "_held_frames", "_metadata", "_start_ms", "_writer")
+    __slots__ = ("_can_seek", "_file", "_held_frames", "_metadata", "_start_ms", "_writer")
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, *, can_seek: bool) -> None:
         self._file = file
+        self._can_seek = can_seek
         self._metadata: dict[str, AmfValue] = {}
         self._held_frames: list[Frame] = []
         self._start_ms = 0
@@ -38,9 +39,9 @@ class FlvOutput:
             self._write_tag(self._begin(frame.timestamp_ms), frame)
 
     def finish(self) -> None:
-        """Complete the file: its index, where it can seek, and a beginning even if nothing came."""
+        """Complete the file: its index, if there is a way back to it, and a beginning even if nothing came."""
         writer = self._writer or self._begin(0)
-        if self._file.seekable():
+        if self._can_seek:
             self._file.seek(0)
             self._file.write(writer.finish())
         self._file.flush()
@@ -54,7 +55,7 @@ class FlvOutput:
                 self._metadata = metadata
 
     def _begin(self, start_ms: int) -> FlvFileWriter:
-        keyframe_room = DEFAULT_KEYFRAME_ROOM if self._file.seekable() else 0
+        keyframe_room = DEFAULT_KEYFRAME_ROOM if self._can_seek else 0
         self._writer = FlvFileWriter(self._metadata, keyframe_room=keyframe_room)
         self._start_ms = start_ms
         self._file.write(self._writer.begin())

@@ -69,8 +69,10 @@ def _opened(name: str | None) -> Iterator[FlvOutput | None]:
     if name is None:
         yield None
         return
-    with contextlib.nullcontext(sys.stdout.buffer) if name == _PIPE else Path(name).open("wb") as file:
-        output = FlvOutput(file)
+    is_pipe = name == _PIPE
+    with contextlib.nullcontext(sys.stdout.buffer) if is_pipe else Path(name).open("wb") as file:
+        # Stdout may be a file that others write to as well, so there is no way back in it even if it can seek.
+        output = FlvOutput(file, can_seek=not is_pipe and file.seekable())
         try:
             yield output
         finally:

@@ -15,7 +15,7 @@ from av.video.stream import VideoStream
 from rich.console import Console
 
 from penstock.media.frame import FrameKind
-from penstock.tools.files import file_frames, is_flv, limited
+from penstock.tools.files import file_frames, is_flv, limited, timed_packets
 from penstock.tools.muxing import unreadable
 from penstock.tools.report import Json, stream_json, write_json, write_stream_tables
 from penstock.tools.running import until_interrupted
@@ -62,15 +62,17 @@ def _add_container(path: Path, limit_s: float | None, statistics: StreamStatisti
             if isinstance(stream, VideoStream | AudioStream):
                 tracks[stream.index] = _track_of(stream)
                 statistics.tracks[tracks[stream.index].kind, stream.index] = tracks[stream.index]
-        for packet in container.demux([container.streams[index] for index in tracks]):
-            if packet.dts is None or packet.time_base is None:
-                continue
-            time_ms = round(packet.dts * packet.time_base * 1000)
-            track = tracks[packet.stream_index]
-            if limit_s is not None and track.first_ms is not None and time_ms - track.first_ms >= limit_s * 1000:
-                break
+        for packet in timed_packets(container.demux([container.streams[index] for index in tracks])):
+            track = tracks[packet.stream.index]
             statistics.messages += 1
             statistics.payload_bytes += packet.size
+            if packet.dts is None or packet.time_base is None:
+                track.frames += 1
+                track.media_bytes += packet.size
+                continue
+            time_ms = round(packet.dts * packet.time_base * 1000)
+            if limit_s is not None and track.first_ms is not None and time_ms - track.first_ms >= limit_s * 1000:
+                break
             track.add_frame(time_ms, packet.size)
             if packet.is_keyframe and track.kind is FrameKind.VIDEO:
                 track.add_keyframe(time_ms)

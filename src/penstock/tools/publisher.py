@@ -31,7 +31,8 @@ _DEFAULTS: Final = Pattern()
 def _frames(arguments: argparse.Namespace) -> Iterator[Frame]:
     path: Path | None = arguments.file
     if path is not None:
-        return looped(lambda: file_frames(path)) if arguments.loop else file_frames(path)
+        frames = looped(lambda: file_frames(path)) if arguments.loop else file_frames(path)
+        return frames if arguments.seconds is None else limited(frames, arguments.seconds)
     width_px, height_px = arguments.size or (_DEFAULTS.width_px, _DEFAULTS.height_px)
     return pattern_frames(
         Pattern(
@@ -50,8 +51,6 @@ async def main(arguments: argparse.Namespace) -> int:
     console = Console(stderr=True)
     statistics = StreamStatistics()
     frames = _frames(arguments)
-    if arguments.seconds is not None:
-        frames = limited(frames, arguments.seconds)
     # Made before the server is asked for anything: it should not hear of a file that cannot be read.
     first = next(frames, None)
     if first is not None:

@@ -93,7 +93,7 @@ class Swarm:
                     stream = await stack.enter_async_context(publish(self._stream_url(publisher), timeouts=_TIMEOUTS))
                 viewers += [asyncio.create_task(self._view(tally)) for tally in tallies]
                 await self._send_all(stream, publisher)
-                await self._wait_for_tail(publisher, tallies)
+                await self._wait_for_tail(publisher, tallies, viewers)
         except PenstockError as fault:
             self._failures.append(f"publisher {publisher}: {fault}")
         finally:
@@ -112,11 +112,15 @@ class Swarm:
             self._sent[publisher][planned.kind] = planned.sequence + 1
             self._sent_bytes += len(frame.payload)
 
-    async def _wait_for_tail(self, publisher: int, tallies: list[ViewerTally]) -> None:
+    async def _wait_for_tail(
+        self, publisher: int, tallies: list[ViewerTally], viewers: list[asyncio.Task[None]]
+    ) -> None:
         """Give viewers the time to get all that was sent, then count what they lack."""
         sent = self._sent[publisher]
         give_up_at_s = time.monotonic() + _TAIL_S
-        while time.monotonic() < give_up_at_s and any(tally.lacks(sent) for tally in tallies):
+        while time.monotonic() < give_up_at_s and any(
+            tally.lacks(sent) and not viewer.done() for tally, viewer in zip(tallies, viewers, strict=True)
+        ):
             await asyncio.sleep(_POLL_S)
         for tally in tallies:
             tally.end(sent)
