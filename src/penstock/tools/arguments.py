@@ -1,9 +1,17 @@
-"""Values on the command line: rates with their letters, picture sizes, lengths of time. All refuse nonsense early."""
+"""What goes into a command and what comes out: values on the command line, and exit statuses.
+
+Rates come with their letters, sizes as 640x360, lengths of time in seconds. All refuse nonsense early.
+"""
 
 import argparse
 import math
 import re
 from typing import Final
+
+FAILURE: Final = 1
+"""A server, a file or the network is at fault."""
+WRONG_USE: Final = 2
+"""The arguments are."""
 
 _MULTIPLES: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 _BIT_RATE: Final = re.compile(r"(\d{1,10}(?:\.\d{1,6})?)([kKmM]?)")

@@ -1,7 +1,7 @@
 """From a command's name to its work: the part of a command that costs nothing to import.
 
-Owns the exit statuses. The module that does the work is imported when the command runs, as its packages take their time
-and may not be installed.
+The module that does the work is imported when the command runs, as its packages take their time and may not be
+installed.
 """
 
 import argparse
@@ -9,8 +9,8 @@ import importlib
 import sys
 from typing import Final
 
-FAILURE: Final = 1
-WRONG_USE: Final = 2
+from penstock.tools.arguments import FAILURE
+
 EXTRA_PACKAGES: Final = frozenset({"av", "rich"})
 
 

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from penstock.tools.arguments import bit_rate, count, picture_size, seconds
-from penstock.tools.launch import WRONG_USE, run_command
+from penstock.tools.arguments import WRONG_USE, bit_rate, count, picture_size, seconds
+from penstock.tools.launch import run_command
 
 HELP: Final = "publish a file or a test pattern to a server"
 PATTERN_CODECS: Final = ("h264", "hevc", "av1", "vp9")

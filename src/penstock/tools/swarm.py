@@ -22,10 +22,10 @@ from penstock.amf import printable
 from penstock.client import PublishStream, Timeouts, play, publish
 from penstock.errors import PenstockError
 from penstock.media.frame import FrameKind
+from penstock.tools.arguments import FAILURE, WRONG_USE
 from penstock.tools.bench_media import BenchMedia, planned_frames
 from penstock.tools.bench_tally import Latencies, ViewerTally
 from penstock.tools.bench_target import misuse_of
-from penstock.tools.launch import FAILURE, WRONG_USE
 from penstock.tools.pacing import Pacer
 from penstock.tools.report import Json, bit_rate_text, rounded, write_json
 from penstock.tools.running import until_interrupted
