@@ -7,6 +7,9 @@ from penstock.serve.peer import Peer
 from penstock.serve.station import Station
 from penstock.serve.viewer import Viewer
 
+SLOW_VIEWER = "no whole message delivered"
+"""How the reason begins for which a slow viewer is closed."""
+
 
 class Sweeper:
     """Looks after whoever keeps us waiting."""
@@ -55,7 +58,7 @@ class Sweeper:
         slow_viewer_s = self._station.settings.slow_viewer_s
         stalled_s = now - viewer.progressed_at
         if stalled_s >= slow_viewer_s:
-            viewer.peer.close(f"no whole message delivered in {slow_viewer_s:g} s")
+            viewer.peer.close(f"{SLOW_VIEWER} in {slow_viewer_s:g} s")
         elif stalled_s >= slow_viewer_s / 2 and not viewer.is_warned:
             viewer.is_warned = True
             self._station.observer.viewer_stalled(viewer, stalled_s)
