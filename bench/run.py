@@ -13,11 +13,12 @@ from typing import Any
 from bench.load import Load, Result, load
 from bench.scenarios import AUDIO_PER_S, FPS, MESSAGES_PER_S, Scenario
 from bench.servers import Contestant, RunningServer, pump_p99_ms, pump_rounds, serving
-from bench.usage import Memory, cpu_s, memory
+from bench.usage import Memory, cpu_s, memory, waited_s
 
 READY_DEADLINE_S = 60.0
 MAX_GENERATOR_SHARE = 0.7
 MIN_DELIVERED = 0.95
+MAX_WAITED_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +71,24 @@ def measure(scenario: Scenario, contestant: Contestant, cores: Cores, seconds: f
         return _measure_floor(scenario, contestant, cores, seconds)
     with ExitStack() as stack:
         server = stack.enter_context(serving(contestant, cores.server))
+        memory_before = memory(server.pid)
         window = {"port": server.port, "seconds": seconds}
         if scenario.idle:
             watched = stack.enter_context(
                 load("idle", window | {"connections": scenario.idle}, cores.generator),
             )
-            return _watch(scenario, contestant, server, watched, seconds=seconds)
+            return _watch(scenario, contestant, server, watched, memory_before=memory_before, seconds=seconds)
         media = _media(scenario)
         if not scenario.viewers:
             watched = stack.enter_context(load("publish", window | media, cores.generator))
-            return _watch(scenario, contestant, server, watched, seconds=seconds)
+            return _watch(scenario, contestant, server, watched, memory_before=memory_before, seconds=seconds)
         publishers = stack.enter_context(load("publish", window | media | {"seconds": 0}, cores.generator))
         publishers.wait_for("ready", READY_DEADLINE_S)
         viewers = {"connections": scenario.viewers} | scenario.options
         watched = stack.enter_context(load("play", window | media | viewers, cores.generator))
-        return _watch(scenario, contestant, server, watched, seconds=seconds, publishers=publishers)
+        return _watch(
+            scenario, contestant, server, watched, memory_before=memory_before, seconds=seconds, publishers=publishers
+        )
 
 
 def _media(scenario: Scenario) -> dict[str, object]:
@@ -98,22 +102,26 @@ def _watch(
     server: RunningServer,
     watched: Load,
     *,
+    memory_before: Memory,
     seconds: float,
     publishers: Load | None = None,
 ) -> Figures:
-    memory_before = memory(server.pid)
     watched.wait_for("window_start", READY_DEADLINE_S)
     rounds_before = pump_rounds(server.metrics_url)
+    waited_before_s = waited_s(server.pid)
     server_before_s, publishers_before_s = cpu_s(server.pid), _own_cpu_s(publishers)
     time.sleep(seconds / 2)
     memory_growth = memory(server.pid) - memory_before
     watched.wait_for("window_end", seconds + READY_DEADLINE_S)
     server_s, publishers_s = cpu_s(server.pid) - server_before_s, _own_cpu_s(publishers) - publishers_before_s
+    waited_share = (waited_s(server.pid) - waited_before_s) / seconds
     rounds_after = pump_rounds(server.metrics_url)
     result = watched.result()
     published = None if publishers is None else publishers.stop()
     window_s, generators_s = float(result["window_s"]), float(result["cpu_s"]) + publishers_s
     faults, notes = _faults(result, published, generators_s / window_s)
+    if waited_share > MAX_WAITED_SHARE:
+        notes = (*notes, f"others on its core: waited {waited_share:.0%}")
     return Figures(
         scenario=scenario.name,
         row=contestant.name,

@@ -14,6 +14,8 @@ PROC = Path("/proc")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 MEMFD_PREFIX = "/memfd:"
+RAN, WAITED = 0, 1
+"""Fields of a thread's schedstat, in ns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,12 @@ def cpu_s(pid: int) -> float:
 
     The scheduler's clock is in ns but forgets threads that ended; the other counts in ticks and forgets none.
     """
-    return sum(max(_scheduled_s(each), _ticked_s(each) - 2 / TICKS_PER_S) for each in with_descendants(pid))
+    return sum(max(_scheduled_s(each, RAN), _ticked_s(each) - 2 / TICKS_PER_S) for each in with_descendants(pid))
+
+
+def waited_s(pid: int) -> float:
+    """How long a process and its descendants could have run but had no core."""
+    return sum(_scheduled_s(each, WAITED) for each in with_descendants(pid))
 
 
 def memory(pid: int) -> Memory:
@@ -61,9 +68,9 @@ def socket_bytes() -> int:
     return int(found[1]) * PAGE_BYTES if found else 0
 
 
-def _scheduled_s(pid: int) -> float:
+def _scheduled_s(pid: int, field: int) -> float:
     fields = (_text(task / "schedstat").split() for task in _entries(PROC / str(pid) / "task"))
-    return sum(int(each[0]) for each in fields if each) / 1e9
+    return sum(int(each[field]) for each in fields if each) / 1e9
 
 
 def _ticked_s(pid: int) -> float:

@@ -11,7 +11,7 @@ from bench.live_report import ratio, table
 from bench.run import Cores, Figures
 from bench.scenarios import SCENARIOS
 from bench.servers import CONTESTANTS, Contestant, command_of, pump_p99_ms
-from bench.usage import cpu_s, memory, with_descendants
+from bench.usage import cpu_s, memory, waited_s, with_descendants
 
 from bench import live, run, servers
 
@@ -105,7 +105,7 @@ def test_memfds_count_by_their_blocks_and_once() -> None:
 
 def test_a_process_that_is_gone_costs_nothing() -> None:
     gone = 2**22 + 1
-    assert (with_descendants(gone), cpu_s(gone), memory(gone).pss_bytes) == ([gone], 0.0, 0)
+    assert (with_descendants(gone), cpu_s(gone), waited_s(gone), memory(gone).pss_bytes) == ([gone], 0.0, 0.0, 0)
 
 
 @pytest.mark.parametrize("contestant", [each for each in CONTESTANTS.values() if each.program != "floor"])
