@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.media.frame import FrameKind
 from penstock.relay.hub import LiveStream
 from penstock.relay.log import Flush, FrameEncoders, StreamLog
 from penstock.serve.observer import Observer
@@ -202,7 +203,9 @@ class Channel:
         selection = viewer.selection
         for frame in setup.joining_frames(timestamp_ms):
             if selection.wants(frame.kind):
-                viewer.peer.queue(selection.fit(self._encoders[frame.kind](timestamp_ms, frame.payload)))
+                # Metadata with a time of its own is a subtitle to FFmpeg, which then opens a track that is not there.
+                at_ms = 0 if frame.kind is FrameKind.DATA else timestamp_ms
+                viewer.peer.queue(selection.fit(self._encoders[frame.kind](at_ms, frame.payload)))
         if not viewer.is_shared:
             self._selective[viewer] = None
         if viewer.first_frame_at is None:
