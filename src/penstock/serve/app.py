@@ -1,116 +1,151 @@
 """The server as a program: configuration in, a running server, exit status out.
 
-Owns which parts run together, what signals do, and how the process is tuned. The parts themselves know nothing of the
-configuration file: they are given plain settings.
+Owns which parts run together, in which order they start and end, and what signals do. The parts themselves know
+nothing of the configuration file: they are given plain settings.
 """
 
 import gc
+import secrets
 import signal
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 
 from penstock import __version__
-from penstock.config import AppConfig, Config
-from penstock.config_units import Address, FlushGrid
+from penstock.config import Config
+from penstock.config_units import Address
 from penstock.errors import ConfigError
-from penstock.protocol.connection import ConnectionSettings
-from penstock.relay.log import LogLimits
-from penstock.relay.tap import TapLimits
+from penstock.serve.certificates import ReloadableTls
+from penstock.serve.configured import settings_of
+from penstock.serve.facts_observer import FactsObserver
+from penstock.serve.facts_writer import FactsLimits, FactsWriter
+from penstock.serve.http import HttpServer
+from penstock.serve.http_routes import OperatorRoutes
+from penstock.serve.log_observer import LogObserver, message_trace
 from penstock.serve.logs import configure_logs, get_logger
 from penstock.serve.memfd import MemfdStore, best_store
-from penstock.serve.observer import ObserverGroup
-from penstock.serve.server import Server, raise_descriptor_limit
-from penstock.serve.settings import AppSettings, FlushPolicy, JoinPolicy, ServerSettings
+from penstock.serve.meter import Meters
+from penstock.serve.metrics import MetricsObserver
+from penstock.serve.observer import Observer, ObserverGroup
+from penstock.serve.server import Server, TransportFactory, raise_descriptor_limit
+from penstock.serve.transport import PlainTransport
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long another thread may keep the interpreter while the loop wants it: a send to a thousand viewers gives it up a
 thousand times, so the default of 5 ms would be felt."""
 
 
-def settings_of(config: Config) -> ServerSettings:
-    """What the parts of the server need to know of the configuration."""
-    limits, relay, recording = config.limits, config.relay, config.recording
+class Program:
+    """All parts of one server process."""
 
-    @cache
-    def app(name: str) -> AppSettings:
-        return _app_settings(config.app(name), limits.max_viewers_per_stream)
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._log = get_logger()
+        meters = Meters()
+        self._facts = self._make_facts_writer(secrets.token_hex(4))
+        facts_config = config.facts
+        self._facts_observer = (
+            None
+            if self._facts is None
+            else FactsObserver(self._facts, meters, facts_config.stream_sample_s, facts_config.viewer_sample_s)
+        )
+        self._metrics = MetricsObserver(meters, self._facts)
+        observers: list[Observer] = [meters, LogObserver(), self._metrics]
+        if self._facts_observer is not None:
+            observers.append(self._facts_observer)
+        store = best_store()
+        if not isinstance(store, MemfdStore):
+            self._log.warning("no shared memory on this system: streams are sent by copies, which costs more")
+        self.server = Server(settings_of(config), ObserverGroup(*observers), store)
+        self.server.trace_of = partial(message_trace, hex_dump_bytes=config.logs.hex_dump_bytes)
+        self._tls: ReloadableTls | None = None
+        self._http: HttpServer | None = None
 
-    return ServerSettings(
-        app=app,
-        connection=ConnectionSettings(
-            window_bytes=config.rtmp.window_bytes,
-            peer_bandwidth_bytes=config.rtmp.peer_bandwidth_bytes,
-            chunk_size=config.rtmp.chunk_bytes,
-            max_message_bytes=limits.max_message_bytes,
-        ),
-        log_limits=LogLimits(max_gops=relay.max_log_gops, max_age_s=relay.max_log_s, max_bytes=relay.max_log_bytes),
-        tap_limits=TapLimits(max_bytes=recording.max_backlog_bytes, max_age_s=recording.max_backlog_s),
-        max_total_log_bytes=relay.max_total_log_bytes,
-        max_connections=limits.max_connections,
-        max_connections_per_ip=limits.max_connections_per_ip,
-        exempts_loopback=limits.exempts_loopback,
-        max_publish_bps=limits.max_publish_bps,
-        handshake_deadline_s=limits.handshake_deadline_s,
-        connect_deadline_s=limits.connect_deadline_s,
-        ping_interval_s=limits.ping_interval_s,
-        silent_peer_s=limits.silent_peer_s,
-        slow_viewer_s=relay.slow_viewer_s,
-    )
+    def _make_facts_writer(self, boot_id: str) -> FactsWriter | None:
+        config = self._config.facts
+        if not config.enabled:
+            return None
+        limits = FactsLimits(flush_s=config.flush_s, rotate_s=config.rotate_s, rotate_bytes=config.rotate_bytes)
+        return FactsWriter(self._config.facts_dir, self._config.server.id, boot_id, limits)
 
+    def open(self) -> None:
+        """Take the addresses and start what runs beside the loop."""
+        config = self._config
+        addresses = {"rtmp": self._listen("rtmp.listen", config.rtmp.listen, PlainTransport)}
+        tls = config.tls
+        if tls.listen is not None and tls.cert is not None and tls.key is not None:
+            self._tls = ReloadableTls(tls.cert, tls.key)
+            addresses["rtmps"] = self._listen("tls.listen", tls.listen, self._tls.wrap)
+        if config.http.listen is not None:
+            addresses["http"] = self._serve_http(config.http.listen)
+        if self._facts is not None and self._facts_observer is not None:
+            self._facts.start()
+            self._facts_observer.open()
+        self._log.info("server started", version=__version__, data=str(config.server.data_dir), **addresses)
 
-def _app_settings(app: AppConfig, max_viewers_per_stream: int) -> AppSettings:
-    grid_s = app.flush.period_ms / 1000 if isinstance(app.flush, FlushGrid) else None
-    return AppSettings(
-        join=JoinPolicy(app.join),
-        flush=FlushPolicy(grid_s=grid_s, widens=app.flush == "auto"),
-        may_replace_publisher=app.takeover == "replace",
-        grace_s=app.grace_s,
-        play_wait_s=app.play_wait_s,
-        max_viewers_per_stream=max_viewers_per_stream,
-    )
+    def _listen(self, key: str, address: Address, wrap: TransportFactory) -> str:
+        host = _host(address)
+        try:
+            port = self.server.listen(host, address.port, wrap)
+        except OSError as error:
+            raise ConfigError(f"{key}: cannot listen at {address}: {error.strerror}") from error
+        return f"{host}:{port}"
+
+    def _serve_http(self, address: Address) -> str:
+        self._http = HttpServer(OperatorRoutes(self.server.station, self._metrics).routes())
+        host = _host(address)
+        try:
+            port = self._http.start(host, address.port)
+        except OSError as error:
+            raise ConfigError(f"http.listen: cannot listen at {address}: {error.strerror}") from error
+        return f"{host}:{port}"
+
+    def reload(self, read: Callable[[], Config]) -> None:
+        """Take over what can change while connections are open; a wrong file changes nothing."""
+        try:
+            config = read()
+        except ConfigError as error:
+            self._log.warning("configuration not reloaded", reason=str(error))
+        else:
+            self.server.station.apply(settings_of(config))
+            self._log.info("configuration reloaded")
+        if self._tls is not None:
+            self._tls.reload()
+
+    def close(self) -> None:
+        """End what runs beside the loop, facts last: they tell how everything else ended."""
+        if self._http is not None:
+            self._http.stop()
+        if self._facts is not None and self._facts_observer is not None:
+            self._facts_observer.close()
+            if not self._facts.close():
+                self._log.warning("facts could not be written in time")
+        self._log.info("server stopped")
 
 
 def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
     """Serve until a signal says otherwise."""
     lines = configure_logs(config.logs.level, config.logs.format)
-    log = get_logger()
     descriptors = raise_descriptor_limit()
-    _tune_interpreter()
-    store = best_store()
-    if not isinstance(store, MemfdStore):
-        log.warning("no shared memory on this system: streams are sent by copies, which costs more")
-    server = Server(settings_of(config), ObserverGroup(), store)
+    get_logger().info("capacity", max_descriptors=descriptors, max_connections=config.limits.max_connections)
+    program = Program(config)
     try:
-        address = _listen(server, config.rtmp.listen)
-    except OSError as error:
-        raise ConfigError(f"rtmp.listen: cannot listen at {config.rtmp.listen}: {error.strerror}") from error
-    log.info("server started", version=__version__, rtmp=address, max_descriptors=descriptors)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        server.reactor.on_signal(number, server.shut_down)
-    if reload is not None:
-        server.reactor.on_signal(signal.SIGHUP, lambda: _reload(server, reload))
-    server.run()
-    log.info("server stopped")
-    lines.close()
+        program.open()
+        reactor = program.server.reactor
+        for number in (signal.SIGTERM, signal.SIGINT):
+            reactor.on_signal(number, program.server.shut_down)
+        if reload is not None:
+            reactor.on_signal(signal.SIGHUP, lambda: program.reload(reload))
+        _tune_interpreter()
+        program.server.run()
+    finally:
+        program.close()
+        lines.close()
     return 0
 
 
-def _listen(server: Server, address: Address) -> str:
-    host = address.host or "0.0.0.0"  # noqa: S104 - an address without a host is every interface, as the operator wrote
-    port = server.listen(host, address.port)
-    return f"{host}:{port}"
-
-
-def _reload(server: Server, reload: Callable[[], Config]) -> None:
-    """Take over what can change while connections are open; a wrong file changes nothing."""
-    log = get_logger()
-    try:
-        server.station.apply(settings_of(reload()))
-    except ConfigError as error:
-        log.warning("configuration not reloaded", reason=str(error))
-    else:
-        log.info("configuration reloaded")
+def _host(address: Address) -> str:
+    return address.host or "0.0.0.0"  # noqa: S104 - an address without a host is every interface, as the operator wrote
 
 
 def _tune_interpreter() -> None:

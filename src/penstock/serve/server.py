@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from ipaddress import ip_address
 
+from penstock.protocol.connection import MessageTrace
 from penstock.protocol.server_session import ServerSession
 from penstock.relay.segment import SegmentStore
 from penstock.serve.memfd import best_store
@@ -57,6 +58,8 @@ class Server:
         self._peer_numbers = itertools.count(1)
         self._connections_per_ip: Counter[str] = Counter()
         self._boot = secrets.token_hex(3)
+        self.trace_of: Callable[[str], MessageTrace | None] = lambda _peer_id: None
+        """What sessions show their messages to, for debugging."""
 
     def listen(self, host: str, port: int, factory: TransportFactory = PlainTransport) -> int:
         """Accept connections at an address. The port that it became, if 0 was asked for."""
@@ -156,6 +159,7 @@ class Server:
             nonce=secrets.token_bytes(1528),
             time_ms=int(time.monotonic() * 1000),
             settings=self.station.settings.connection,
+            trace=self.trace_of(peer_id),
         )
         peer = Peer(peer_id, f"{ip}:{port}", transport, session, self.station)
         self.station.peers[peer_id] = peer

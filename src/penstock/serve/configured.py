@@ -1,0 +1,53 @@
+"""From the configuration to the plain settings of the server's parts."""
+
+from functools import cache
+
+from penstock.config import AppConfig, Config
+from penstock.config_units import FlushGrid
+from penstock.protocol.connection import ConnectionSettings
+from penstock.relay.log import LogLimits
+from penstock.relay.tap import TapLimits
+from penstock.serve.settings import AppSettings, FlushPolicy, JoinPolicy, ServerSettings
+
+
+def settings_of(config: Config) -> ServerSettings:
+    """What the parts of the server need to know of the configuration."""
+    limits, relay, recording = config.limits, config.relay, config.recording
+
+    @cache
+    def app(name: str) -> AppSettings:
+        return _app_settings(config.app(name), limits.max_viewers_per_stream)
+
+    return ServerSettings(
+        app=app,
+        connection=ConnectionSettings(
+            window_bytes=config.rtmp.window_bytes,
+            peer_bandwidth_bytes=config.rtmp.peer_bandwidth_bytes,
+            chunk_size=config.rtmp.chunk_bytes,
+            max_message_bytes=limits.max_message_bytes,
+        ),
+        log_limits=LogLimits(max_gops=relay.max_log_gops, max_age_s=relay.max_log_s, max_bytes=relay.max_log_bytes),
+        tap_limits=TapLimits(max_bytes=recording.max_backlog_bytes, max_age_s=recording.max_backlog_s),
+        max_total_log_bytes=relay.max_total_log_bytes,
+        max_connections=limits.max_connections,
+        max_connections_per_ip=limits.max_connections_per_ip,
+        exempts_loopback=limits.exempts_loopback,
+        max_publish_bps=limits.max_publish_bps,
+        handshake_deadline_s=limits.handshake_deadline_s,
+        connect_deadline_s=limits.connect_deadline_s,
+        ping_interval_s=limits.ping_interval_s,
+        silent_peer_s=limits.silent_peer_s,
+        slow_viewer_s=relay.slow_viewer_s,
+    )
+
+
+def _app_settings(app: AppConfig, max_viewers_per_stream: int) -> AppSettings:
+    grid_s = app.flush.period_ms / 1000 if isinstance(app.flush, FlushGrid) else None
+    return AppSettings(
+        join=JoinPolicy(app.join),
+        flush=FlushPolicy(grid_s=grid_s, widens=app.flush == "auto"),
+        may_replace_publisher=app.takeover == "replace",
+        grace_s=app.grace_s,
+        play_wait_s=app.play_wait_s,
+        max_viewers_per_stream=max_viewers_per_stream,
+    )
