@@ -133,6 +133,8 @@ class Channel:
             viewer.peer.want_write()
 
     def _remove_from_step(self, viewer: Viewer) -> None:
+        if viewer.is_in_step and viewer.cursor is not None:
+            viewer.cursor.position = self.log.head
         viewer.is_in_step = False
         self._in_step.pop(viewer, None)
         self._in_step_by_copy.pop(viewer, None)
@@ -145,8 +147,7 @@ class Channel:
 
     def fall_out(self, viewer: Viewer) -> None:
         """A viewer in step has something else to be sent first."""
-        if viewer.is_in_step and viewer.cursor is not None:
-            viewer.cursor.position = self.log.head
+        if viewer.is_in_step:
             self._remove_from_step(viewer)
 
     # Joining.
