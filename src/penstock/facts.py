@@ -228,9 +228,9 @@ class StreamSample(Fact):
     keyframe_interval_ms: int | None
     """Between the last two key frames."""
     media_ms: int | None
-    """How far the timestamps have come since the publication's first frame; None: no frame yet."""
+    """How far the newest timestamp has come since frames were first counted; None: no frame yet."""
     wall_ms: int | None
-    """How much time passed between the arrival of the first frame and of the last."""
+    """How much time passed meanwhile. The two drift apart when an encoder's clock is off, or it cannot keep up."""
     received_bytes: int
     messages: int
     video_frames: int
@@ -274,15 +274,23 @@ class RecordingSegmentClosed(Fact):
 
     kind = "recording_segment_closed"
 
+    recording_id: str
+    segment: int
     app: str
     stream: str
     path: str
     """Below the folder of recordings."""
+    status: str
+    """closed, failed or repaired."""
+    reason: str | None
+    """Why it failed, or what was repaired."""
     started_at_us: int
     duration_ms: int
     size_bytes: int
+    video: str | None
+    audio: str | None
     keyframes: int
-    status: str
+    gaps: int
 
 
 @dataclass(frozen=True)
@@ -291,12 +299,15 @@ class RecordingGap(Fact):
 
     kind = "recording_gap"
 
+    recording_id: str
+    segment: int
     app: str
     stream: str
     path: str
     reason: str
-    at_media_ms: int
-    """Where in the file the gap is."""
+    gap_at_ms: int
+    """Where in the file."""
+    gap_ms: int
     dropped_messages: int
     dropped_bytes: int
 

@@ -64,6 +64,9 @@ class FactClock:
         return self._wall_ns() // 1000
 
 
+Write = Callable[[int, bytes], int]
+"""As os.write: descriptor and bytes to how many of them were taken."""
+
 _Line = tuple[int, int, bytes]
 """Number, time and bytes of a fact. A plain tuple: there may be thousands a second."""
 
@@ -71,18 +74,19 @@ _Line = tuple[int, int, bytes]
 class _OpenFile:
     """A file on its way to be landed. Locked while it is open, so that no other server takes it for a leftover."""
 
-    def __init__(self, folder: Path, name: str, opened_at: float) -> None:
+    def __init__(self, folder: Path, name: str, opened_at: float, write: Write) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._hidden = folder / f".{name}"
         self._final = folder / name
         self._descriptor = os.open(self._hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._write = write
         self.opened_at = opened_at
         self.size = 0
 
     def write(self, data: bytes) -> int:
         """How much was written."""
-        written = os.write(self._descriptor, data)
+        written = self._write(self._descriptor, data)
         self.size += written
         return written
 
@@ -104,13 +108,16 @@ class FactsWriter:
         server_id: str,
         boot_id: str,
         limits: FactsLimits | None = None,
+        *,
         clock: FactClock | None = None,
+        write: Write = os.write,
     ) -> None:
         self.clock = clock or FactClock()
         self.dropped_facts = 0
         self._folder = folder
         self._prefix = f"{server_id}-{boot_id}"
         self._limits = limits or FactsLimits()
+        self._write = write
         self._templates = {kind: _line_template(kind.kind, server_id, boot_id) for kind in FACTS.values()}
         self._seq = 0
         self._pending: deque[_Line] = deque()
@@ -218,7 +225,7 @@ class FactsWriter:
         seq, at_us, _ = first
         hour = datetime.fromtimestamp(at_us / 1_000_000, UTC)
         folder = self._folder / f"date={hour:%Y-%m-%d}" / f"hour={hour:%H}"
-        return _OpenFile(folder, f"{self._prefix}-{seq}.jsonl", time.monotonic())
+        return _OpenFile(folder, f"{self._prefix}-{seq}.jsonl", time.monotonic(), self._write)
 
     def _rotate(self) -> None:
         # A batch that is half written keeps its file, so that no line is torn between two.
