@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from penstock.relay.segment import MemoryStore, SegmentStore
+from penstock.relay.segment import MemoryBuffer, MemoryStore, SegmentBuffer, SegmentStore
 
 _MAX_PIECES = 1000
 """The kernel takes at most 1024 pieces in one call."""
@@ -12,10 +12,11 @@ _MAX_PIECES = 1000
 class MemfdBuffer:
     """One memfd, written at its end and never changed."""
 
-    __slots__ = ("_descriptor",)
+    __slots__ = ("_descriptor", "_size")
 
     def __init__(self) -> None:
         self._descriptor = os.memfd_create("penstock-log", os.MFD_CLOEXEC)
+        self._size = 0
 
     @property
     def descriptor(self) -> int | None:
@@ -24,8 +25,18 @@ class MemfdBuffer:
 
     def append(self, pieces: Sequence[bytes]) -> None:
         """Write behind what is there."""
+        end = self._size
         for start in range(0, len(pieces), _MAX_PIECES):
-            os.writev(self._descriptor, pieces[start : start + _MAX_PIECES])
+            end += self._write(pieces[start : start + _MAX_PIECES], end)
+        # Only now: after an error half way the same bytes can be written again.
+        self._size = end
+
+    def _write(self, pieces: Sequence[bytes], offset: int) -> int:
+        size = sum(map(len, pieces))
+        written = os.pwritev(self._descriptor, pieces, offset)
+        while written < size:
+            written += os.pwrite(self._descriptor, b"".join(pieces)[written:], offset + written)
+        return size
 
     def read(self, offset: int, size: int) -> bytes:
         """A copy of some of it."""
@@ -37,11 +48,14 @@ class MemfdBuffer:
 
 
 class MemfdStore:
-    """Segments in shared memory."""
+    """Segments in shared memory, and in plain memory when the process is out of descriptors: a stream goes on."""
 
-    def create(self) -> MemfdBuffer:
+    def create(self) -> SegmentBuffer:
         """An empty buffer."""
-        return MemfdBuffer()
+        try:
+            return MemfdBuffer()
+        except OSError:
+            return MemoryBuffer()
 
 
 def best_store() -> SegmentStore:

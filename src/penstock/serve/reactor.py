@@ -188,6 +188,6 @@ class Reactor:
     def _on_wake(self, _events: int) -> None:
         for number in os.read(self._wake_read, 4096):
             if number in self._signals:
-                self._signals[number]()
+                self._guarded(self._signals[number])
         while self._posted:
             self._guarded(self._posted.popleft())

@@ -1,0 +1,101 @@
+"""When a stream is flushed, and how the interval widens and narrows with the load."""
+
+import pytest
+
+from penstock.serve.pacer import Pacer
+from penstock.serve.settings import AppSettings, FlushPolicy, ServerSettings
+
+EACH_FRAME = FlushPolicy()
+MAX_WAIT_S = 0.040
+
+
+def due(pacer: Pacer, policy: FlushPolicy, appended_at: float, *, has_video: bool = True) -> float:
+    return pacer.due_at(policy, appended_at, MAX_WAIT_S, has_video=has_video)
+
+
+def after_load(pacer: Pacer, lag_s: float, seconds: float, start: float) -> float:
+    """Thirty rounds a second that each took this long; the time afterwards."""
+    rounds = round(seconds * 30)
+    for number in range(rounds):
+        pacer.observe_round(lag_s, start + number / 30)
+    return start + rounds / 30
+
+
+def test_a_video_frame_is_sent_at_once_and_audio_waits_for_one_but_not_for_long() -> None:
+    pacer = Pacer()
+    assert due(pacer, EACH_FRAME, 5.0) == 5.0
+    assert due(pacer, EACH_FRAME, 5.0, has_video=False) == 5.0 + MAX_WAIT_S
+
+
+@pytest.mark.parametrize("has_video", [True, False])
+@pytest.mark.parametrize(("appended_at", "sent_at"), [(5.0, 5.0), (5.001, 5.1), (5.0999, 5.1), (5.1001, 5.2)])
+def test_on_a_grid_everything_waits_for_the_next_line(appended_at: float, sent_at: float, has_video: bool) -> None:
+    assert due(Pacer(), FlushPolicy(0.1), appended_at, has_video=has_video) == pytest.approx(sent_at)
+
+
+def test_a_quiet_server_never_widens() -> None:
+    pacer = Pacer()
+    after_load(pacer, 0.009, 60, 100.0)
+    assert pacer.grid_s is None
+
+
+def test_under_load_the_interval_widens_to_50_and_then_to_100_ms() -> None:
+    pacer = Pacer()
+    now = after_load(pacer, 0.030, 0.5, 100.0)
+    assert pacer.grid_s == 0.050
+    assert due(pacer, EACH_FRAME, 7.01) == pytest.approx(7.05)
+    now = after_load(pacer, 0.030, 0.6, now)
+    assert pacer.grid_s == 0.050, "the wider interval must show its effect first"
+    now = after_load(pacer, 0.030, 1.5, now)
+    assert pacer.grid_s == 0.100
+    after_load(pacer, 0.500, 60, now)
+    assert pacer.grid_s == 0.100
+
+
+def test_one_long_round_is_no_load() -> None:
+    pacer = Pacer()
+    pacer.observe_round(0.090, 100.0)
+    after_load(pacer, 0.001, 1, 100.0)
+    assert pacer.grid_s is None
+
+
+def test_when_load_is_gone_the_interval_narrows_step_by_step() -> None:
+    pacer = Pacer()
+    now = after_load(pacer, 0.030, 1.5, 100.0)
+    assert pacer.grid_s == 0.100
+    now = after_load(pacer, 0.001, 4, now)
+    assert pacer.grid_s == 0.100, "a step is kept for a while"
+    now = after_load(pacer, 0.001, 3, now)
+    assert pacer.grid_s == 0.050
+    now = after_load(pacer, 0.001, 2, now)
+    assert pacer.grid_s == 0.050
+    after_load(pacer, 0.001, 4, now)
+    assert pacer.grid_s is None
+
+
+def test_a_load_between_the_two_limits_changes_nothing() -> None:
+    pacer = Pacer()
+    now = after_load(pacer, 0.030, 0.5, 100.0)
+    after_load(pacer, 0.007, 60, now)
+    assert pacer.grid_s == 0.050
+
+
+def test_load_widens_a_grid_that_is_narrower_and_leaves_a_wider_one() -> None:
+    pacer = Pacer()
+    after_load(pacer, 0.030, 0.5, 100.0)
+    assert due(pacer, FlushPolicy(0.020), 7.01) == pytest.approx(7.05)
+    assert due(pacer, FlushPolicy(0.350), 7.01) == pytest.approx(7.35)
+
+
+def test_a_policy_may_forbid_widening() -> None:
+    pacer = Pacer()
+    after_load(pacer, 0.030, 4, 100.0)
+    assert due(pacer, FlushPolicy(widens=False), 7.01) == 7.01
+    assert due(pacer, FlushPolicy(0.020, widens=False), 7.01) == pytest.approx(7.02)
+
+
+def test_the_settings_are_those_that_the_design_promises() -> None:
+    settings = ServerSettings()
+    assert (settings.max_flush_wait_s, settings.slow_viewer_s, settings.notsent_lowat_bytes) == (0.040, 10.0, 131_072)
+    assert settings.app("any") == AppSettings()
+    assert AppSettings().keyframe_wait_s == 3.0
