@@ -1,10 +1,11 @@
 # Each target that a person may call carries its help after two hashes.
 .DEFAULT_GOAL := help
-.PHONY: help run test setup check bench bench-live fuzz interop lock clean
+.PHONY: help run test setup check bench bench-live soak fuzz interop lock clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
 SECONDS ?= 60
+MINUTES ?= 10
 SEED ?= 1
 DEBIAN_PACKAGES := ffmpeg nginx-light libnginx-mod-rtmp rtmpdump gcc libc6-dev
 # Large, so only for `make interop`, which alone runs the tests in EXTENDED_TESTS.
@@ -42,6 +43,9 @@ bench: setup ## measure the protocol core, then the live server beside its peers
 
 bench-live: setup ## measure the live server alone: make bench-live BENCH=--quick
 	.venv/bin/python -m bench.live $(BENCH)
+
+soak: .venv/.python-packages ## ten minutes of coming and going: memory flat, nothing left behind: make soak MINUTES=10
+	.venv/bin/python -m bench.soak --minutes $(MINUTES)
 
 fuzz: .venv/.python-packages ## feed the readers broken input: make fuzz SECONDS=60 SEED=1
 	.venv/bin/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
