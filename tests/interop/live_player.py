@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 
 from tests.interop.ffmpeg_copies import ERROR_LINE, ffmpeg_command, packet_lines
@@ -39,6 +40,11 @@ class LivePlayer:
             return []
         lines = self.list_path.read_text(encoding="utf-8").split("\n")[:-1]
         return [line for line in lines if not line.startswith("#")]
+
+
+def from_first_picture(packets: Sequence[str]) -> list[str]:
+    """What a viewer is given of a stream with pictures: it begins with one, and sounds before it go to nobody."""
+    return list(dropwhile(lambda packet: not packet.startswith("0, "), packets))
 
 
 def player_command(url: str, list_path: Path, options: Sequence[str] = ()) -> list[str]:

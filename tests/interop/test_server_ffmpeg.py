@@ -1,7 +1,7 @@
 """The real server between two of Debian's FFmpegs: what one publishes, the other plays, to the packet.
 
 The judge is FFmpeg's own list of packets: stream, times, size and MD5 of each, from the stream and from the file that
-was published. Publishers send in real time or a few times faster, as live encoders do.
+was published. Publishers send in real time, as live encoders do.
 """
 
 import re
@@ -23,15 +23,13 @@ from tests.interop.ffmpeg_copies import (
     run_cleanly,
     run_to_failure,
 )
-from tests.interop.live_player import ASKED, LivePlayer, player_command, waiting_player
+from tests.interop.live_player import ASKED, LivePlayer, from_first_picture, player_command, waiting_player
 from tests.support.ffmpeg import publish_command
 from tests.support.live_publisher import live_publisher
 from tests.support.penstock_server import PenstockServer, penstock_server
 from tests.support.processes import POLL_S, RunningProgram, running
 from tests.support.samples import AUDIO, DATA, VIDEO, Sample, flv_samples, golden_samples
 
-# Three times as fast as it was recorded: quick, and yet never two key frames in one read.
-FAST = ("-readrate", "3")
 OPENS_WITHIN_S = 1.0
 # How much of a stream FFmpeg looks at before it says what is in it. With one track alone it always looks at all of
 # that, and by default that is five seconds, whatever server it plays from.
@@ -46,17 +44,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PenstockServer]
         yield running_server
 
 
-def fast_copy_command(source: Path, url: str) -> list[str]:
+def live_copy_command(source: Path, url: str) -> list[str]:
     command = copy_command(source, url)
     position = command.index("-i")
-    return [*command[:position], *FAST, *command[position:]]
+    return [*command[:position], "-re", *command[position:]]
 
 
 def publish_and_play(server: PenstockServer, source: Path, work_dir: Path) -> list[str]:
     """The packets that a player is given which was there before the publisher."""
     name, list_path = next(names), work_dir / "played.txt"
     with waiting_player(player_command(server.url(name), list_path), list_path) as player:
-        run_cleanly(fast_copy_command(source, server.url(name)), work_dir / "publish.log")
+        run_cleanly(live_copy_command(source, server.url(name)), work_dir / "publish.log")
         return player.finish()
 
 
@@ -110,12 +108,7 @@ def test_the_distance_between_sound_and_picture_is_kept(
     played, published = publish_and_play(server, source, tmp_path), listed_packets(source, tmp_path)
     times_ms = first_times_ms(published)
     assert abs(times_ms["1"] - times_ms["0"]) > 200
-    # Sounds before the first picture go to nobody: who watches a stream with pictures begins with one.
-    assert played == (published if late_stream == "audio" else published[published.index(first_picture(published)) :])
-
-
-def first_picture(packets: Sequence[str]) -> str:
-    return next(packet for packet in packets if packet.startswith("0, "))
+    assert played == from_first_picture(published)
 
 
 @pytest.mark.parametrize("stream", ["v", "a"])

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tests.support.rtmp_driver import RtmpClient, rtmp_client
+from tests.support.rtmp_driver import DEADLINE_S, DriverError, RtmpClient, rtmp_client
 from tests.support.samples import AUDIO, VIDEO, Sample
 
 FRAME_GAP_MS = 100
@@ -41,25 +41,47 @@ def endless(samples: Sequence[Sample]) -> Iterator[Sample]:
         yield from (sample._replace(timestamp_ms=sample.timestamp_ms + shift_ms) for sample in coded)
 
 
+class LivePublisher:
+    """A publication in the background."""
+
+    def __init__(self, client: RtmpClient, samples: Sequence[Sample]) -> None:
+        self._client = client
+        self._samples = samples
+        self._is_past_first_round = threading.Event()
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._send)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def wait_for_second_round(self) -> None:
+        """Return once no set-up is sent any more."""
+        if not self._is_past_first_round.wait(DEADLINE_S):
+            raise DriverError(f"the first round took more than {DEADLINE_S} s")
+
+    def _send(self) -> None:
+        started_at = time.monotonic()
+        for number, sample in enumerate(endless(self._samples)):
+            if self._is_over.wait(max(started_at + sample.timestamp_ms / 1000 - time.monotonic(), 0)):
+                return
+            self._client.send([sample])
+            if number == len(self._samples):
+                self._is_past_first_round.set()
+
+
 @contextmanager
-def live_publisher(port: int, name: str, samples: Sequence[Sample]) -> Iterator[RtmpClient]:
+def live_publisher(port: int, name: str, samples: Sequence[Sample]) -> Iterator[LivePublisher]:
     """Publish for the length of the block, which begins with the publication."""
-    is_over = threading.Event()
-    with rtmp_client(port) as publisher:
-        publisher.publish(name)
-        thread = threading.Thread(target=_send, args=(publisher, samples, is_over))
-        thread.start()
+    with rtmp_client(port) as client:
+        client.publish(name)
+        publisher = LivePublisher(client, samples)
+        publisher.start()
         try:
             yield publisher
         finally:
-            is_over.set()
-            thread.join()
-        publisher.end()
-
-
-def _send(publisher: RtmpClient, samples: Sequence[Sample], is_over: threading.Event) -> None:
-    started_at = time.monotonic()
-    for sample in endless(samples):
-        if is_over.wait(max(started_at + sample.timestamp_ms / 1000 - time.monotonic(), 0)):
-            return
-        publisher.send([sample])
+            publisher.stop()
+        client.end()
