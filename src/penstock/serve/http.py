@@ -7,11 +7,13 @@ and HEAD. The grammar (RFC 9112) is h11's matter.
 """
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
+from functools import partial
 from http import HTTPStatus
 
 import h11
@@ -21,6 +23,9 @@ from penstock.serve.logs import get_logger
 _BACKLOG = 128
 _RECEIVE_BYTES = 16 * 1024
 _CANNOT_ACCEPT_PAUSE_S = 0.5
+_LOOK_AGAIN_S = 0.1
+_LINGER_S = 1.0
+_LINGER_READS = 16
 _STOP_S = 5.0
 
 
@@ -72,8 +77,8 @@ class HttpServer:
         self._routes = routes
         self._limits = limits or HttpLimits()
         self._pace = _Pace(self._limits.max_turns_per_s, self._limits.burst_turns)
-        self._connections: set[asyncio.Task[None]] = set()
-        self._idle: dict[asyncio.Task[None] | None, None] = {}
+        self._connections: dict[socket.socket, asyncio.Task[None]] = {}
+        self._idle: dict[socket.socket, None] = {}
         """Connections without a whole request, the one that waits longest first."""
         self._stop_asked = asyncio.Event()
         self._stop: Callable[[], None] | None = None
@@ -121,58 +126,64 @@ class HttpServer:
             except OSError:
                 await asyncio.sleep(_CANNOT_ACCEPT_PAUSE_S)
                 continue
-            task = loop.create_task(self._converse(connection))
-            self._connections.add(task)
-            task.add_done_callback(self._connections.discard)
-            await self._make_room()
+            task = self._connections[connection] = loop.create_task(self._converse(connection))
+            self._idle[connection] = None
+            # Not by the task itself: one that is cancelled before it runs never comes to closing.
+            task.add_done_callback(partial(self._forget, connection))
+            await self._make_room(connection)
 
-    async def _make_room(self) -> None:
+    def _forget(self, connection: socket.socket, _task: asyncio.Task[None]) -> None:
+        del self._connections[connection]
+        self._idle.pop(connection, None)
+        connection.close()
+
+    async def _make_room(self, newcomer: socket.socket) -> None:
         """Past the limit whoever has kept us waiting longest goes, so that idle clients cannot lock others out."""
         while len(self._connections) > self._limits.max_connections:
-            longest = next(iter(self._idle), None)
+            longest = next((connection for connection in self._idle if connection is not newcomer), None)
             if longest is not None:
-                longest.cancel()
-            await asyncio.wait(self._connections, return_when=asyncio.FIRST_COMPLETED)
+                self._connections[longest].cancel()
+            tasks = list(self._connections.values())
+            await asyncio.wait(tasks, timeout=_LOOK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
 
     async def _converse(self, connection: socket.socket) -> None:
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.max_request_bytes)
-        with connection:
-            try:
-                while await self._exchange(connection, http):
-                    http.start_next_cycle()
-            except h11.RemoteProtocolError as error:
-                await self._refuse(connection, http, HTTPStatus(error.error_status_hint))
-            except OSError:
-                pass  # gone, or too slow
+        try:
+            while await self._exchange(connection, http):
+                http.start_next_cycle()
+        except h11.RemoteProtocolError as error:
+            await self._refuse(connection, http, HTTPStatus(error.error_status_hint))
+        except OSError:
+            pass  # gone, or too slow
 
     async def _exchange(self, connection: socket.socket, http: h11.Connection) -> bool:
         """One request and its answer. False if there is to be no other on this connection."""
+        self._idle[connection] = None
         request = await self._read_request(connection, http)
         if request is None:
             return False
+        del self._idle[connection]
         await self._pace.turn()
-        has_body = http.their_state is not h11.DONE
+        has_body = http.their_state is h11.SEND_BODY
         response = await self._answer(request, has_body=has_body)
         await self._send(connection, http, response, is_head=request.method == b"HEAD", closes=has_body)
+        if has_body:
+            await self._linger(connection)
         return http.our_state is h11.DONE
 
     async def _read_request(self, connection: socket.socket, http: h11.Connection) -> h11.Request | None:
         """The head of a request, and its end if it has no body. None if the client is gone."""
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        loop = asyncio.get_running_loop()
         request: h11.Request | None = None
-        self._idle[task] = None
-        try:
-            async with asyncio.timeout(self._limits.request_s):
-                while True:
-                    event = http.next_event()
-                    if isinstance(event, h11.Request):
-                        request = event
-                    elif event is h11.NEED_DATA and request is None:
-                        http.receive_data(await loop.sock_recv(connection, _RECEIVE_BYTES))
-                    else:
-                        return request
-        finally:
-            del self._idle[task]
+        async with asyncio.timeout(self._limits.request_s):
+            while True:
+                event = http.next_event()
+                if isinstance(event, h11.Request):
+                    request = event
+                elif event is h11.NEED_DATA and request is None:
+                    http.receive_data(await loop.sock_recv(connection, _RECEIVE_BYTES))
+                else:
+                    return request
 
     async def _answer(self, request: h11.Request, *, has_body: bool) -> Response:
         if request.method not in (b"GET", b"HEAD"):
@@ -189,8 +200,18 @@ class HttpServer:
             return _plain(HTTPStatus.INTERNAL_SERVER_ERROR)
 
     async def _refuse(self, connection: socket.socket, http: h11.Connection, status: HTTPStatus) -> None:
-        if http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+        with contextlib.suppress(OSError):
             await self._send(connection, http, _plain(status), is_head=False, closes=True)
+            await self._linger(connection)
+
+    async def _linger(self, connection: socket.socket) -> None:
+        """Read some of what the client still sends: closing before would reset the connection, and lose the answer."""
+        loop = asyncio.get_running_loop()
+        connection.shutdown(socket.SHUT_WR)
+        async with asyncio.timeout(_LINGER_S):
+            for _ in range(_LINGER_READS):
+                if not await loop.sock_recv(connection, _RECEIVE_BYTES):
+                    return
 
     async def _send(
         self, connection: socket.socket, http: h11.Connection, response: Response, *, is_head: bool, closes: bool
