@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ from penstock.serve.observer import Observer
 from penstock.serve.peer import Peer
 from penstock.serve.server import Server
 from penstock.serve.settings import ServerSettings
+from penstock.serve.tls import TlsTransport
 from penstock.serve.viewer import Viewer
 from tests.interop.ffmpeg_copies import (
     RECORDING_PATH,
@@ -135,11 +137,19 @@ class Live:
 
 
 @contextmanager
-def serving(folder: Path, settings: ServerSettings) -> Iterator[Live]:
+def serving(folder: Path, settings: ServerSettings, socket_type: type[socket.socket] = socket.socket) -> Iterator[Live]:
+    """Run a server for the length of the block; its connections under TLS are sockets of this type."""
     files = Files.made_in(folder)
+    tls = ReloadableTls(files.cert, files.key)
     witness = Witness()
     server = Server(settings, witness)
-    port = server.listen("127.0.0.1", 0, ReloadableTls(files.cert, files.key).wrap)
+
+    def wrap(connection: socket.socket) -> TlsTransport:
+        made = socket_type(fileno=connection.detach())
+        made.setblocking(False)
+        return tls.wrap(made)
+
+    port = server.listen("127.0.0.1", 0, wrap)
     plain_port = server.listen("127.0.0.1", 0)
     live = Live(server, witness, port, plain_port, files, threading.Thread(target=server.run))
     live.thread.start()
@@ -322,6 +332,32 @@ def test_a_viewer_that_stops_reading_skips_to_a_key_frame_and_nothing_is_torn(li
     assert len(gaps) == live.witness.skips > 0
     assert all(media[index].payload[0] == 0x17 for index in gaps)
     assert received[-1] == len(published) - 1
+
+
+class Hesitant(socket.socket):
+    """Takes at most 1000 bytes, and nothing each second time, as a full socket does."""
+
+    _is_full = False
+
+    def send(self, data: Any, flags: int = 0, /) -> int:
+        self._is_full = not self._is_full
+        if self._is_full:
+            raise BlockingIOError
+        return super().send(memoryview(data)[:1000], flags)
+
+
+def test_what_a_socket_does_not_take_at_once_is_sent_without_another_cause(tmp_path: Path) -> None:
+    """Steps of the handshake, answers and the end of what was published: nothing comes after it that would push it."""
+    with serving(tmp_path, ServerSettings(ping_interval_s=60.0), Hesitant) as live:
+        published = frames(4, frame_bytes=40_000, key_each=25)
+        with live.connect() as viewer, publishing(live) as client:
+            client.send([VIDEO_SETUP, AUDIO_SETUP, *published])
+            wait_until(lambda: live.published_ms == published[-1].timestamp_ms)
+            viewer.sendall(PLAY_SCRIPT)
+            sent = bytearray()
+            while published[-1].payload not in sent:
+                sent += viewer.recv(65_536)
+    assert hashes(media_in(bytes(sent))) == hashes(published)
 
 
 # Those who do not get that far.
