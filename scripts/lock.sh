@@ -12,7 +12,7 @@ pip() {
 }
 pip install --quiet --upgrade pip
 # Not imported by us, but used by pip to build: hatchling and editables for this package, setuptools for pyspark.
-pip install --quiet --upgrade --prefer-binary --editable '.[dev,pipeline,fuzz]' hatchling editables setuptools
+pip install --quiet --upgrade --prefer-binary --editable '.[dev,fuzz,pipeline,tools]' hatchling editables setuptools
 {
     echo "# Every Python package that set-up may install, at the version that the tests ran with. Made by: make lock"
     pip freeze --all --exclude-editable
