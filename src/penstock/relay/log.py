@@ -56,6 +56,8 @@ class Flush(NamedTuple):
     size: int
     entries: list[Entry]
     pieces: list[bytes]
+    first_point: EntryPoint | None = None
+    """Where one begins who has waited for it: an encoder's first second may come at once, and none of it is old."""
 
 
 class LogBudget:
@@ -104,6 +106,7 @@ class StreamLog:
         self._points: deque[EntryPoint] = deque(maxlen=limits.max_gops)
         self._pieces: list[bytes] = []
         self._entries: list[Entry] = []
+        self._first_unflushed_point: EntryPoint | None = None
         self._appended = 0
         """The position behind the last appended byte; flushed or not."""
         self._segment_target = limits.min_segment_bytes
@@ -156,7 +159,10 @@ class StreamLog:
         if is_setup:
             self.setup = self.setup.with_frame(frame)
         elif is_key or (kind is FrameKind.AUDIO and self._is_quiet_point(now)):
-            self._points.append(EntryPoint(position, timestamp_ms, self.setup, now))
+            point = EntryPoint(position, timestamp_ms, self.setup, now)
+            self._points.append(point)
+            if self._first_unflushed_point is None:
+                self._first_unflushed_point = point
         encoded = self._encoders[kind](timestamp_ms, payload)
         size = len(encoded)
         self._pieces.append(encoded)
@@ -174,7 +180,7 @@ class StreamLog:
     def _see_first_video(self) -> None:
         self.has_video = True
         # A player that began at an audio message would have to wait for its first picture.
-        self._points.clear()
+        self.forget_entry_points()
 
     def _is_quiet_point(self, now: float) -> bool:
         if self.has_video:
@@ -195,11 +201,12 @@ class StreamLog:
         if segment is None or segment.held_bytes >= self._segment_target:
             segment = self._open_segment(segment, now)
         segment.append(self._pieces, self._entries, size)
-        flush = Flush(segment, self.head, size, self._entries, self._pieces)
+        flush = Flush(segment, self.head, size, self._entries, self._pieces, self._first_unflushed_point)
         self.head = self._appended
         self.held_bytes += held_bytes
         self._pieces = []
         self._entries = []
+        self._first_unflushed_point = None
         self.has_unflushed_video = False
         self.unflushed_since = None
         return flush
@@ -267,6 +274,7 @@ class StreamLog:
     def forget_entry_points(self) -> None:
         """The publisher is gone: nobody new may begin with what it left behind."""
         self._points.clear()
+        self._first_unflushed_point = None
 
     def begin_anew(self) -> None:
         """Another publication continues the stream: what it consists of is for that one to say."""

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from penstock.media.frame import FrameKind
 from penstock.relay.hub import LiveStream
-from penstock.relay.log import Flush, FrameEncoders, StreamLog
+from penstock.relay.log import EntryPoint, Flush, FrameEncoders, StreamLog
 from penstock.serve.observer import Observer
 from penstock.serve.reactor import Timer
 from penstock.serve.settings import AppSettings, JoinPolicy
@@ -84,7 +84,7 @@ class Channel:
         for viewer in list(self._selective):
             viewer.peer.flush_output()
         if self._waiting:
-            self.seat_waiting(now)
+            self._seat_at(flush.first_point or self.log.newest_point, now)
 
     def _send_in_step(self, flush: Flush) -> None:
         size = flush.size
@@ -158,8 +158,8 @@ class Channel:
         viewer.waits_since = now
         viewer.left_off_position = self.log.head if self.app.join is JoinPolicy.NEXT else 0
         self.viewers.add(viewer)
-        self._waiting[viewer] = None
         self.flush(now)
+        self._waiting[viewer] = None
         self.seat_waiting(now)
 
     def remove(self, viewer: Viewer) -> None:
@@ -181,16 +181,18 @@ class Channel:
 
     def seat_waiting(self, now: float) -> None:
         """Give a place to everybody who can begin now."""
-        for viewer in [viewer for viewer in self._waiting if self._seat(viewer, now)]:
+        self._seat_at(self.log.newest_point, now)
+
+    def _seat_at(self, point: EntryPoint | None, now: float) -> None:
+        for viewer in [viewer for viewer in self._waiting if self._seat(viewer, point, now)]:
             del self._waiting[viewer]
             viewer.peer.flush_output()
 
-    def _seat(self, viewer: Viewer, now: float) -> bool:
+    def _seat(self, viewer: Viewer, point: EntryPoint | None, now: float) -> bool:
         """Where a viewer begins: set-up in force there first, stamped with that place's time."""
         log = self.log
         if not self.stream.is_live:
             return False
-        point = log.newest_point
         if self.app.join is not JoinPolicy.LIVE and point is not None and point.position >= viewer.left_off_position:
             position, setup, timestamp_ms = point.position, point.setup, point.timestamp_ms
         elif log.head > 0 and self._may_begin_at_head(viewer, now):
@@ -224,7 +226,7 @@ class Channel:
         lost_position = viewer.position
         self.unseat(viewer)
         viewer.skips += 1
-        seated = self._seat(viewer, now)
+        seated = self._seat(viewer, self.log.newest_point, now)
         if not seated:
             self.wait(viewer, now)
         skipped = max(0, viewer.position - lost_position) if seated else 0
