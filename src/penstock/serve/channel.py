@@ -110,27 +110,30 @@ class Channel:
                     sent = 0 if isinstance(error, BlockingIOError) else -1
                 if sent != size:
                     short.append((viewer, sent))
-        for viewer, sent in short:
-            self._fall_out_of_step(viewer, flush.position, sent)
+        self._fall_out_of_step(short, flush.position)
 
     def _send_copies(self, flush: Flush) -> None:
         """The same for viewers whose bytes must pass through their transport, as under TLS."""
         data = b"".join(flush.pieces)
-        for viewer in list(self._in_step_by_copy):
+        short: list[tuple[Viewer, int]] = []
+        for viewer in self._in_step_by_copy:
             sent = viewer.peer.send_now(data)
             if sent != flush.size:
-                self._fall_out_of_step(viewer, flush.position, sent)
+                short.append((viewer, sent))
+        self._fall_out_of_step(short, flush.position)
 
-    def _fall_out_of_step(self, viewer: Viewer, position: int, sent: int) -> None:
-        self._remove_from_step(viewer)
-        if sent < 0:
-            viewer.peer.close("connection lost while sending")
-            return
-        if viewer.cursor is not None:
-            viewer.cursor.position = position
-            viewer.cursor.next_range()
-            viewer.cursor.advance(sent)
-            viewer.peer.want_write()
+    def _fall_out_of_step(self, short: list[tuple[Viewer, int]], position: int) -> None:
+        for viewer, sent in short:
+            self._remove_from_step(viewer)
+            if viewer.cursor is not None and sent >= 0:
+                viewer.cursor.position = position
+                viewer.cursor.next_range()
+                viewer.cursor.advance(sent)
+                viewer.peer.want_write()
+        # Last, since a peer that goes may end or flush other streams, and memory may be taken back by that.
+        for viewer, sent in short:
+            if sent < 0:
+                viewer.peer.close("connection lost while sending")
 
     def _remove_from_step(self, viewer: Viewer) -> None:
         if viewer.is_in_step and viewer.cursor is not None:
@@ -154,24 +157,25 @@ class Channel:
 
     def add(self, viewer: Viewer, now: float) -> None:
         """A viewer comes; it waits until there is a place to begin."""
+        # What came before it is not for one who wants the next key frame, flushed or not.
+        self.flush(now)
         viewer.channel = self
         viewer.waits_since = now
         viewer.left_off_position = self.log.head if self.app.join is JoinPolicy.NEXT else 0
         self.viewers.add(viewer)
-        self.flush(now)
         self._waiting[viewer] = None
         self.seat_waiting(now)
 
     def remove(self, viewer: Viewer) -> None:
         """A viewer goes."""
         self.unseat(viewer)
-        self._waiting.pop(viewer, None)
         self.viewers.discard(viewer)
 
     def unseat(self, viewer: Viewer) -> None:
         """A viewer gives up its place and is sent nothing until it is seated again."""
         self._remove_from_step(viewer)
         self._selective.pop(viewer, None)
+        self._waiting.pop(viewer, None)
         viewer.leave_place()
 
     def wait(self, viewer: Viewer, now: float) -> None:
@@ -185,7 +189,7 @@ class Channel:
 
     def _seat_at(self, point: EntryPoint | None, now: float) -> None:
         for viewer in [viewer for viewer in self._waiting if self._seat(viewer, point, now)]:
-            del self._waiting[viewer]
+            self._waiting.pop(viewer, None)
             viewer.peer.flush_output()
 
     def _seat(self, viewer: Viewer, point: EntryPoint | None, now: float) -> bool:

@@ -9,6 +9,7 @@ from functools import partial
 
 from penstock.serve.channel import Channel
 from penstock.serve.meter import RoundTimes
+from penstock.serve.observer import Observer
 from penstock.serve.pacer import Pacer
 from penstock.serve.reactor import Reactor
 from penstock.serve.settings import ServerSettings
@@ -20,8 +21,9 @@ _UNWATCHED_BYTES = 256 * 1024
 class Flusher:
     """Flushes what is due, once per round of events."""
 
-    def __init__(self, reactor: Reactor, settings: ServerSettings) -> None:
+    def __init__(self, reactor: Reactor, settings: ServerSettings, observer: Observer) -> None:
         self._reactor = reactor
+        self._observer = observer
         self._settings = settings
         self._dirty: list[Channel] = []
         self.pacer = Pacer()
@@ -41,7 +43,11 @@ class Flusher:
         now = self._reactor.now
         has_flushed = False
         for channel in dirty:
-            has_flushed = self._flush_or_wait(channel, now) or has_flushed
+            try:
+                has_flushed = self._flush_or_wait(channel, now) or has_flushed
+            except Exception as error:
+                # What one stream met must not keep the others of this round from being sent.
+                self._observer.error(None, error)
         if has_flushed:
             lag_s = time.monotonic() - now
             self.pacer.observe_round(lag_s, now)

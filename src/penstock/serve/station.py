@@ -70,7 +70,7 @@ class Station:
         self.hub = Hub(lambda: StreamLog(store, self.encoders, self.settings.log_limits, self.budget))
         self.peers: dict[str, Peer] = {}
         self.channels: dict[str, Channel] = {}
-        self.flusher = Flusher(reactor, settings)
+        self.flusher = Flusher(reactor, settings, observer)
         self.is_closing = False
         self._waiting_plays: dict[str, dict[Viewer, float]] = {}
         """Viewers of streams that are not there, and until when they wait."""
