@@ -1,7 +1,5 @@
 """From the configuration to the plain settings of the server's parts."""
 
-from functools import cache
-
 from penstock.config import AppConfig, Config
 from penstock.config_units import FlushGrid
 from penstock.protocol.connection import ConnectionSettings
@@ -14,12 +12,12 @@ def settings_of(config: Config) -> ServerSettings:
     """What the parts of the server need to know of the configuration."""
     limits, relay, recording = config.limits, config.relay, config.recording
 
-    @cache
-    def app(name: str) -> AppSettings:
-        return _app_settings(config.app(name), limits.max_viewers_per_stream)
+    # Made for the apps that the operator names: peers may name any number of others.
+    apps = {name: _app_settings(app, limits.max_viewers_per_stream) for name, app in config.apps.items()}
+    defaults = _app_settings(config.defaults, limits.max_viewers_per_stream)
 
     return ServerSettings(
-        app=app,
+        app=lambda name: apps.get(name, defaults),
         connection=ConnectionSettings(
             window_bytes=config.rtmp.window_bytes,
             peer_bandwidth_bytes=config.rtmp.peer_bandwidth_bytes,

@@ -31,7 +31,6 @@ from penstock.protocol.events import (
     SeekRequested,
     StreamOpened,
 )
-from penstock.protocol.message import MessageType
 from penstock.protocol.status import StatusCode
 from penstock.relay.hub import Hub, PublishAnswer
 from penstock.relay.log import FrameEncoders, LogBudget, StreamLog
@@ -40,14 +39,16 @@ from penstock.serve.channel import Channel
 from penstock.serve.flusher import Flusher
 from penstock.serve.observer import Observer
 from penstock.serve.peer import Peer
+from penstock.serve.playing import Playing
 from penstock.serve.reactor import Reactor
 from penstock.serve.settings import ServerSettings
-from penstock.serve.viewer import Viewer
 
 _KINDS = {8: FrameKind.AUDIO, 9: FrameKind.VIDEO}
 # Chunk streams of the shared encoding: none of those on which sessions compress headers.
 _SHARED_CHUNK_STREAMS = {FrameKind.AUDIO: 4, FrameKind.VIDEO: 6, FrameKind.DATA: 8}
 _LIVENESS_CHECK_S = 0.1
+_MAX_APP_BYTES = 1024
+"""As of stream names: each answer repeats it, so a long one would let few bytes ask for many."""
 
 
 def shared_encoders(chunk_size: int) -> FrameEncoders:
@@ -72,8 +73,7 @@ class Station:
         self.channels: dict[str, Channel] = {}
         self.flusher = Flusher(reactor, settings, observer)
         self.is_closing = False
-        self._waiting_plays: dict[str, dict[Viewer, float]] = {}
-        """Viewers of streams that are not there, and until when they wait."""
+        self.playing = Playing(self)
 
     def apply(self, settings: ServerSettings) -> None:
         """Go on by other settings. What was announced to open connections stays as it was."""
@@ -106,13 +106,13 @@ class Station:
             case PublishEnded():
                 self._on_publish_ended(peer, event)
             case PlayRequested():
-                self._on_play(peer, event)
+                self.playing.on_play(peer, event)
             case PlayEnded():
-                self._stop_viewer(peer, event.stream_id, event.reason.value)
+                self.playing.stop(peer, event.stream_id, event.reason.value)
             case PauseChanged():
-                self._on_pause(peer, event)
+                self.playing.on_pause(peer, event)
             case ReceiveChanged():
-                self._on_receive(peer, event)
+                self.playing.on_receive(peer, event)
             case SeekRequested():
                 peer.session.reject_seek(event.stream_id, "A live stream cannot be sought in.")
             case PongReceived():
@@ -139,6 +139,12 @@ class Station:
         self.observer.connection_closed(peer, reason)
 
     def _on_connect(self, peer: Peer, event: ConnectRequested) -> None:
+        app_bytes = len(event.app.encode("utf-8", "surrogateescape"))
+        if app_bytes > _MAX_APP_BYTES:
+            reason = f"An app may have a name of {_MAX_APP_BYTES} bytes, not {app_bytes}."
+            peer.session.reject_connect(reason, StatusCode.CONNECT_INVALID_APP)
+            peer.close_when_sent = True
+            return
         peer.app = event.app
         peer.app_query = event.app_query
         peer.client = event.flash_version or ""
@@ -246,12 +252,11 @@ class Station:
             self.channels[key] = channel
         peer.publications[event.stream_id] = channel
         peer.session.accept_publish(event.stream_id)
-        self._update_gathering(channel)
+        self.update_gathering(channel)
         self.observer.publish_started(peer, channel, event.publishing_type)
-        for viewer in self._waiting_plays.pop(key, {}):
-            self._let_in(viewer, channel)
+        self.playing.let_in_waiting(channel)
 
-    def _update_gathering(self, channel: Channel) -> None:
+    def update_gathering(self, channel: Channel) -> None:
         """Publishers that nobody watches are read a little later and more at a time."""
         peer = self._publisher_of(channel.key)
         if peer is not None:
@@ -286,123 +291,10 @@ class Station:
         """A stream is over: everybody who watches it is told."""
         channel.flush(self.reactor.now)
         for viewer in list(channel.viewers):
-            self._tell_end(viewer)
+            self.playing.tell_end(viewer)
         self.channels.pop(channel.key, None)
         self.observer.stream_closed(channel)
         self.hub.end(channel.key)
-
-    def _tell_end(self, viewer: Viewer) -> None:
-        peer = viewer.peer
-        peer.queue_rest(viewer)
-        peer.session.end_play(viewer.stream_id)
-        self._stop_viewer(peer, viewer.stream_id, "stream ended")
-        peer.send_session_data()
-
-    # Playing.
-
-    def _on_play(self, peer: Peer, event: PlayRequested) -> None:
-        key = f"{peer.app}/{event.name}"
-        viewer = Viewer(peer, event.stream_id, key, event.query, self.reactor.now)
-        app = self.settings.app(peer.app)
-        channel = self.channels.get(key)
-        if channel is not None and len(channel.viewers) >= app.max_viewers_per_stream:
-            self.observer.limit_hit("viewers per stream", f"{key} has {len(channel.viewers)}")
-            peer.session.reject_play(event.stream_id, f"{key} has no room for more viewers.", StatusCode.PLAY_FAILED)
-            return
-        peer.viewers[event.stream_id] = viewer
-        for other in peer.viewers.values():
-            if other is not viewer and other.channel is not None:
-                other.channel.change_selection(other)
-        if channel is not None:
-            self._let_in(viewer, channel)
-        elif app.play_wait_s > 0:
-            self._waiting_plays.setdefault(key, {})[viewer] = self.reactor.now + app.play_wait_s
-        else:
-            self._turn_away(viewer)
-
-    def _let_in(self, viewer: Viewer, channel: Channel) -> None:
-        peer = viewer.peer
-        peer.session.accept_play(viewer.stream_id)
-        peer.queue(peer.session.data_to_send())
-        self.observer.play_started(viewer)
-        channel.add(viewer, self.reactor.now)
-        self._update_gathering(channel)
-        peer.flush_output()
-
-    def _turn_away(self, viewer: Viewer) -> None:
-        peer = viewer.peer
-        peer.viewers.pop(viewer.stream_id, None)
-        peer.session.reject_play(viewer.stream_id, f"{viewer.key} is not being published.")
-        self.observer.play_stopped(viewer, "stream not found")
-        peer.send_session_data()
-
-    def _stop_viewer(self, peer: Peer, stream_id: int, reason: str) -> None:
-        viewer = peer.viewers.pop(stream_id, None)
-        if viewer is None:
-            return
-        waiting = self._waiting_plays.get(viewer.key)
-        if waiting is not None:
-            waiting.pop(viewer, None)
-        channel = viewer.channel
-        if channel is not None:
-            self._finish_half_message(viewer)
-            channel.remove(viewer)
-            self._update_gathering(channel)
-        self.observer.play_stopped(viewer, reason)
-        for other in peer.viewers.values():
-            if other.channel is not None:
-                other.channel.change_selection(other)
-
-    def _finish_half_message(self, viewer: Viewer) -> None:
-        """Whatever is said to a peer next must come behind the message that is half out."""
-        cursor = viewer.cursor
-        if cursor is None or viewer.is_in_step or not cursor.is_inside_message or viewer.peer.is_closed:
-            return
-        piece = cursor.next_range()
-        if piece is not None:
-            entry = piece.segment.entry_at(piece.position)
-            size = entry.position + entry.encoded_bytes - piece.position
-            viewer.peer.queue_first(piece.segment.read(piece.position, size))
-            cursor.advance(size)
-
-    def _on_pause(self, peer: Peer, event: PauseChanged) -> None:
-        viewer = peer.viewers.get(event.stream_id)
-        if viewer is None or viewer.channel is None:
-            return
-        viewer.is_paused = event.is_paused
-        if event.is_paused:
-            self._finish_half_message(viewer)
-            viewer.channel.unseat(viewer)
-        else:
-            viewer.channel.wait(viewer, self.reactor.now)
-            viewer.channel.seat_waiting(self.reactor.now)
-
-    def _on_receive(self, peer: Peer, event: ReceiveChanged) -> None:
-        viewer = peer.viewers.get(event.stream_id)
-        if viewer is None:
-            return
-        if event.type_id == MessageType.AUDIO:
-            viewer.selection = viewer.selection._replace(wants_audio=event.is_wanted)
-        else:
-            had_video = viewer.selection.wants_video
-            viewer.selection = viewer.selection._replace(wants_video=event.is_wanted)
-            if event.is_wanted and not had_video and viewer.channel is not None and viewer.cursor is not None:
-                # Video begins anew at a key frame, and with it everything.
-                self._finish_half_message(viewer)
-                viewer.channel.unseat(viewer)
-                viewer.channel.wait(viewer, self.reactor.now)
-                return
-        if viewer.channel is not None:
-            viewer.channel.change_selection(viewer)
-
-    def turn_away_late(self, now: float) -> None:
-        """Viewers whose stream did not begin in time."""
-        for key, waiting in list(self._waiting_plays.items()):
-            for viewer in [viewer for viewer, until in waiting.items() if now >= until]:
-                del waiting[viewer]
-                self._turn_away(viewer)
-            if not waiting:
-                del self._waiting_plays[key]
 
     def ping(self, peer: Peer) -> None:
         """Ask a peer for a sign of life."""
