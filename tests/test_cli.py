@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -29,8 +30,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """A server that notes what it was started with, in place of the real one."""
     configs: list[Config] = []
 
-    def run(config: Config) -> int:
+    def run(config: Config, reload: Callable[[], Config]) -> int:
         configs.append(config)
+        assert reload() == config
         return 7
 
     stand_in = ModuleType("penstock.serve.app")

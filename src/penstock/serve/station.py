@@ -195,7 +195,10 @@ class Station:
                 self._replace(peer, event, key)
             case PublishAnswer.WAIT:
                 first = self._publisher_of(key)
-                if first is not None:
+                if first is peer:
+                    # It could not answer, as it is not read while it waits.
+                    self._refuse(peer, event, key)
+                elif first is not None:
                     self.ping(first)
                     asked_at = self.reactor.now
                     check = partial(self._check_first, peer, event, first, asked_at)

@@ -27,7 +27,7 @@ class Sweeper:
             channel.seat_waiting(now)
         for stream in station.hub.expired(now):
             station.end_stream(station.channels[stream.key])
-        station.turn_away_late(now)
+        station.playing.turn_away_late(now)
         station.observer.second_passed(station)
 
     def _sweep_peer(self, peer: Peer, now: float) -> None:
