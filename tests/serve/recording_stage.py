@@ -154,6 +154,7 @@ class Stage:
         for batch in self.tap.take():
             self.recording.take(batch)
             self.tap.done(batch)
+        self.recording.flush()
 
     def send(self, *samples: Sample) -> None:
         """Both, one message at a time."""

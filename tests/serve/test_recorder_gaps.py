@@ -130,6 +130,7 @@ def test_a_full_disk_ends_the_file_and_leaves_it_whole(tmp_path: Path) -> None:
     assert stage.journal.failures == [("live/test", "No space left on device")]
     assert stage.recorded(row) == [video_setup(), key(0), inter(40)]
     assert (row.duration_ms, row.bytes) == (40, (tmp_path / row.path).stat().st_size)
+    assert row.last_timestamp_ms == 40
 
 
 def test_after_a_pause_the_recording_goes_on_in_another_file_and_the_gap_is_noted(tmp_path: Path) -> None:

@@ -54,6 +54,13 @@ def test_room_is_made_on_the_disk() -> None:
     assert segments_to_go(rows, RetentionLimits(min_free_bytes=1000), free_bytes=1000) == []
 
 
+def test_nothing_goes_in_vain_where_others_fill_the_disk() -> None:
+    rows = [row(1), row(2), row(3)]
+    assert segments_to_go(rows, RetentionLimits(min_free_bytes=1000), free_bytes=700) == [1, 2, 3]
+    assert segments_to_go(rows, RetentionLimits(min_free_bytes=1000), free_bytes=699) == []
+    assert segments_to_go(rows, RetentionLimits(max_total_bytes=200, min_free_bytes=1000), free_bytes=0) == [1]
+
+
 def test_failed_and_repaired_segments_go_as_well() -> None:
     rows = [row(1, status=SegmentStatus.FAILED), row(2, status=SegmentStatus.REPAIRED), row(3)]
     assert segments_to_go(rows, RetentionLimits(max_total_bytes=0)) == [1, 2, 3]

@@ -133,6 +133,11 @@ class OpenSegment:
         self.row = replace(self.row, gaps=(*gaps, gap))
         self._manifest.save(self.row, is_synced=False)
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the disk has taken everything that was added."""
+        return self._file.is_written
+
     def flush(self) -> None:
         """Write what was added."""
         self._file.flush()
@@ -154,15 +159,16 @@ class OpenSegment:
     def fail(self, reason: str, ended_at: datetime) -> None:
         """Close it as it is, made whole if the disk allows. Does not raise."""
         report = self._file.abandon()
+        duration_ms = self._file.duration_ms if report is None else report.duration_ms
         self.row = replace(
             self.row,
             status=SegmentStatus.FAILED,
             reason=reason,
             ended_at=ended_at,
-            duration_ms=self._file.duration_ms if report is None else report.duration_ms,
+            duration_ms=duration_ms,
             bytes=self._file.file_bytes if report is None else report.file_bytes,
             keyframes=self._file.keyframes,
-            last_timestamp_ms=self._last_timestamp_ms,
+            last_timestamp_ms=min(self._last_timestamp_ms, self._base_ms + duration_ms),
         )
         # The manifest is on the same disk; the row goes out with the next one that the disk takes.
         with contextlib.suppress(OSError):

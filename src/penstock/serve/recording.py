@@ -75,7 +75,7 @@ class Recording:
         self._retry_at: float | None = None
         self._waits_since_ms: int | None = None
         self._last_timestamp_ms: int | None = None
-        self._flushed_timestamp_ms: int | None = None
+        self._written_timestamp_ms: int | None = None
         self._at_risk: list[Entry] = []
         """Messages that are lost if the next write fails."""
         self.dropped_messages = 0
@@ -95,7 +95,10 @@ class Recording:
         for entries in _slices(batch.entries):
             for entry, payload in read_payloads(batch.segment, entries, self._archive.chunk_size):
                 self._guarded(self._take, entry, payload, batch.at)
-            self._guarded(self._flush)
+
+    def flush(self) -> None:
+        """Write what was taken."""
+        self._guarded(self._flush)
 
     def continue_at(self, position: int) -> None:
         """Messages from this position of the log on are of another publication."""
@@ -128,7 +131,7 @@ class Recording:
         if self._may_begin(entry):
             if self._segment is not None and (self._is_changed or self._is_full(self._segment, entry)):
                 self._finish()
-                self._at_risk = [entry]
+                self._at_risk.append(entry)
             if self._segment is None:
                 self._begin(entry, at)
         if self._segment is None:
@@ -139,12 +142,18 @@ class Recording:
         self._note_gap(self._segment, entry)
         self._last_timestamp_ms = entry.timestamp_ms
         self._segment.add(entry, payload)
+        if self._segment.is_written:
+            self._settle()
 
     def _flush(self) -> None:
         if self._segment is not None:
             self._segment.flush()
+        self._settle()
+
+    def _settle(self) -> None:
+        """The disk has taken everything."""
         self._at_risk.clear()
-        self._flushed_timestamp_ms = self._last_timestamp_ms
+        self._written_timestamp_ms = self._last_timestamp_ms
 
     def _is_new_kind(self, kind: FrameKind) -> bool:
         if kind is FrameKind.VIDEO:
@@ -233,7 +242,7 @@ class Recording:
             self._segment.finish(self._archive.wall_time(self._archive.clock()))
             self._archive.ended(self._segment.row)
             self._segment = None
-            self._flushed_timestamp_ms = self._last_timestamp_ms
+            self._settle()
 
     def _fail(self, error: OSError) -> None:
         """The disk does not do what it should: the file ends here, and nothing is recorded for a while."""
@@ -247,7 +256,7 @@ class Recording:
         for entry in self._at_risk:
             self._pass_over(entry)
         self._at_risk.clear()
-        self._last_timestamp_ms = self._flushed_timestamp_ms
+        self._last_timestamp_ms = self._written_timestamp_ms
         self._retry_at = archive.clock() + archive.limits.retry_pause_s
         archive.failed(self._order.stream_key, reason)
 

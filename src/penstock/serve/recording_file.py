@@ -28,6 +28,7 @@ from penstock.serve.recorded_file import read_recorded_file
 
 _PIECES_PER_TAG: Final = 3
 _TAGS_PER_WRITE: Final = 64
+_BYTES_PER_WRITE: Final = 1024 * 1024
 
 
 class Disk:
@@ -80,6 +81,7 @@ class RecordingFile:
         self._descriptor = descriptor
         self._metadata = metadata
         self._pieces: list[bytes | bytearray | memoryview] = []
+        self._unwritten_bytes = 0
 
     @classmethod
     def create(cls, disk: Disk, folder: Path, names: Iterable[str], members: Mapping[str, AmfValue]) -> "RecordingFile":
@@ -114,6 +116,11 @@ class RecordingFile:
         return file
 
     @property
+    def is_written(self) -> bool:
+        """Whether the disk has taken everything that was added."""
+        return not self._pieces
+
+    @property
     def duration_ms(self) -> int:
         """From its first to its last frame."""
         return self.index.duration_ms
@@ -128,12 +135,14 @@ class RecordingFile:
         self.index.add_tag(kind, time_ms, self.file_bytes, bytes(payload[:2]), is_key)
         self.keyframes += is_key
         self.file_bytes += TAG_HEADER_BYTES + size + BACK_POINTER_BYTES
-        if len(pieces) >= _TAGS_PER_WRITE * _PIECES_PER_TAG:
+        self._unwritten_bytes += size
+        if len(pieces) >= _TAGS_PER_WRITE * _PIECES_PER_TAG or self._unwritten_bytes >= _BYTES_PER_WRITE:
             self.flush()
 
     def flush(self) -> None:
         """Write what was added."""
         pieces, self._pieces = self._pieces, []
+        self._unwritten_bytes = 0
         if not pieces:
             return
         size = sum(map(len, pieces))

@@ -145,6 +145,7 @@ class RecordingThread:
                     # Each batch may wait for the disk by itself.
                     self.busy_since = self._archive.clock()
                     recording.take(batch)
+                recording.flush()
         except Exception:
             self._end(recording_id)
             raise

@@ -1,10 +1,11 @@
 """Retention: which recorded files are given up, by age, by all their bytes and by the space left on the disk.
 
-Owns the choice, oldest first, never a file that is being written. Deletes nothing itself and reads no clock.
+Owns the choice, oldest first, never a file that is being written. Where another program fills the disk and giving up
+everything would not make room enough, nothing is given up for room. Deletes nothing itself and reads no clock.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ class RetentionLimits:
     max_total_bytes: int | None = None
     """Of all files together, the open ones with them."""
     min_free_bytes: int = 1_000_000_000
-    """What is to stay free on the disk."""
+    """What is to stay free on the disk, if giving up recordings can do it."""
 
 
 class Surplus(NamedTuple):
@@ -35,7 +36,10 @@ def surplus(
 ) -> Iterator[Surplus]:
     """What is to go, of rows in the order of their age, the oldest first. `open_bytes`: of files being written."""
     finished = [row for row in rows if row.status is not SegmentStatus.OPEN]
-    total_bytes = sum(row.bytes for row in finished) + open_bytes
+    finished_bytes = sum(row.bytes for row in finished)
+    total_bytes = finished_bytes + open_bytes
+    if free_bytes + finished_bytes < limits.min_free_bytes:
+        limits = replace(limits, min_free_bytes=0)
     for row in finished:
         reason = _reason(row, limits, now, total_bytes, free_bytes)
         if reason is not None:
