@@ -16,7 +16,7 @@ from penstock.config import Config
 from penstock.config_units import Address
 from penstock.errors import ConfigError
 from penstock.serve.certificates import ReloadableTls
-from penstock.serve.configured import settings_of
+from penstock.serve.configured import recording_settings_of, settings_of
 from penstock.serve.facts_observer import FactsObserver
 from penstock.serve.facts_writer import FactsLimits, FactsWriter
 from penstock.serve.http import HttpServer
@@ -27,12 +27,18 @@ from penstock.serve.memfd import MemfdStore, best_store
 from penstock.serve.meter import Meters
 from penstock.serve.metrics import MetricsObserver
 from penstock.serve.observer import Observer, ObserverGroup
+from penstock.serve.recorder import Recorder
+from penstock.serve.recording_facts import RecordingFacts
+from penstock.serve.recording_listener import RecordingListener, RecordingLog
 from penstock.serve.server import Server, TransportFactory, raise_descriptor_limit
 from penstock.serve.transport import PlainTransport
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long another thread may keep the interpreter while the loop wants it: a send to a thousand viewers gives it up a
 thousand times, so the default of 5 ms would be felt."""
+
+_DISK_DEADLINE_S = 10.0
+"""How long a stalled disk may hold up the end."""
 
 
 class Program:
@@ -49,10 +55,13 @@ class Program:
             if self._facts is None
             else FactsObserver(self._facts, meters, facts_config.stream_sample_s, facts_config.viewer_sample_s)
         )
-        self._metrics = MetricsObserver(meters, self._facts)
+        self._recorder = self._make_recorder()
+        self._metrics = MetricsObserver(meters, self._facts, self._recorder)
         observers: list[Observer] = [meters, LogObserver(), self._metrics]
         if self._facts_observer is not None:
             observers.append(self._facts_observer)
+        if self._recorder is not None:
+            observers.append(self._recorder)
         store = best_store()
         if not isinstance(store, MemfdStore):
             self._log.warning("no shared memory on this system: streams are sent by copies, which costs more")
@@ -68,6 +77,14 @@ class Program:
         limits = FactsLimits(flush_s=config.flush_s, rotate_s=config.rotate_s, rotate_bytes=config.rotate_bytes)
         return FactsWriter(self._config.facts_dir, self._config.server.id, boot_id, limits)
 
+    def _make_recorder(self) -> Recorder | None:
+        if not self._config.recording.streams:
+            return None
+        listeners: list[RecordingListener] = [RecordingLog()]
+        if self._facts is not None:
+            listeners.append(RecordingFacts(self._facts))
+        return Recorder(recording_settings_of(self._config), self._config.rtmp.chunk_bytes, listeners)
+
     def open(self) -> None:
         """Take the addresses and start what runs beside the loop."""
         config = self._config
@@ -81,6 +98,8 @@ class Program:
         if self._facts is not None and self._facts_observer is not None:
             self._facts.start()
             self._facts_observer.open()
+        if self._recorder is not None:
+            self._recorder.start()
         self._log.info("server started", version=__version__, data=str(config.server.data_dir), **addresses)
 
     def _listen(self, key: str, address: Address, wrap: TransportFactory) -> str:
@@ -114,6 +133,8 @@ class Program:
 
     def close(self) -> None:
         """End what runs beside the loop, facts last: they tell how everything else ended."""
+        if self._recorder is not None and not self._recorder.close(_DISK_DEADLINE_S):
+            self._log.warning("recordings could not be finished in time; they are repaired at the next start")
         if self._http is not None:
             self._http.stop()
         if self._facts is not None and self._facts_observer is not None:

@@ -5,12 +5,15 @@ from penstock.config_units import FlushGrid
 from penstock.protocol.connection import ConnectionSettings
 from penstock.relay.log import LogLimits
 from penstock.relay.tap import TapLimits
+from penstock.serve.archive import SegmentLimits
+from penstock.serve.recorder import RecordingSettings
+from penstock.serve.retention import RetentionLimits
 from penstock.serve.settings import AppSettings, FlushPolicy, JoinPolicy, ServerSettings
 
 
 def settings_of(config: Config) -> ServerSettings:
     """What the parts of the server need to know of the configuration."""
-    limits, relay, recording = config.limits, config.relay, config.recording
+    limits, relay = config.limits, config.relay
 
     # Made for the apps that the operator names: peers may name any number of others.
     apps = {name: _app_settings(app, limits.max_viewers_per_stream) for name, app in config.apps.items()}
@@ -25,7 +28,6 @@ def settings_of(config: Config) -> ServerSettings:
             max_message_bytes=limits.max_message_bytes,
         ),
         log_limits=LogLimits(max_gops=relay.max_log_gops, max_age_s=relay.max_log_s, max_bytes=relay.max_log_bytes),
-        tap_limits=TapLimits(max_bytes=recording.max_backlog_bytes, max_age_s=recording.max_backlog_s),
         max_total_log_bytes=relay.max_total_log_bytes,
         max_connections=limits.max_connections,
         max_connections_per_ip=limits.max_connections_per_ip,
@@ -48,4 +50,20 @@ def _app_settings(app: AppConfig, max_viewers_per_stream: int) -> AppSettings:
         grace_s=app.grace_s,
         play_wait_s=app.play_wait_s,
         max_viewers_per_stream=max_viewers_per_stream,
+    )
+
+
+def recording_settings_of(config: Config) -> RecordingSettings:
+    """What is recorded, where, and how much is kept."""
+    recording = config.recording
+    return RecordingSettings(
+        folder=config.recordings_dir,
+        streams=recording.streams,
+        segments=SegmentLimits(max_s=recording.max_segment_s, max_bytes=recording.max_segment_bytes),
+        retention=RetentionLimits(
+            max_age_s=recording.keep_s,
+            max_total_bytes=recording.max_total_bytes,
+            min_free_bytes=recording.min_free_bytes,
+        ),
+        tap=TapLimits(max_bytes=recording.max_backlog_bytes, max_age_s=recording.max_backlog_s),
     )

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from penstock.protocol.connection import ConnectionSettings
 from penstock.relay.log import LogLimits
-from penstock.relay.tap import TapLimits
 
 
 class JoinPolicy(enum.Enum):
@@ -47,7 +46,6 @@ class ServerSettings:
     app: Callable[[str], AppSettings] = lambda _name: AppSettings()
     connection: ConnectionSettings = field(default_factory=ConnectionSettings)
     log_limits: LogLimits = field(default_factory=LogLimits)
-    tap_limits: TapLimits = field(default_factory=TapLimits)
     max_total_log_bytes: int = 1024 * 1024 * 1024
     max_connections: int = 10_000
     max_connections_per_ip: int = 100
