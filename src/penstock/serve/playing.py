@@ -28,11 +28,15 @@ class Playing:
     def let_in_waiting(self, channel: Channel) -> None:
         """A stream has begun: those who waited for it are let in."""
         for viewer in self._waiting_plays.pop(channel.key, {}):
-            self._let_in(viewer, channel)
+            # A peer that waited with two plays may have gone with the first.
+            if not viewer.peer.is_closed:
+                self._let_in(viewer, channel)
 
     def tell_end(self, viewer: Viewer) -> None:
         """The stream of a viewer is over."""
         peer = viewer.peer
+        if peer.is_closed:
+            return
         peer.queue_rest(viewer)
         peer.session.end_play(viewer.stream_id)
         self.stop(peer, viewer.stream_id, "stream ended")
@@ -49,7 +53,7 @@ class Playing:
             peer.session.reject_play(event.stream_id, f"{key} has no room for more viewers.", StatusCode.PLAY_FAILED)
             return
         peer.viewers[event.stream_id] = viewer
-        for other in peer.viewers.values():
+        for other in list(peer.viewers.values()):
             if other is not viewer and other.channel is not None:
                 other.channel.change_selection(other)
         if channel is not None:
@@ -89,7 +93,7 @@ class Playing:
             channel.remove(viewer)
             self._station.update_gathering(channel)
         self._station.observer.play_stopped(viewer, reason)
-        for other in peer.viewers.values():
+        for other in list(peer.viewers.values()):
             if other.channel is not None:
                 other.channel.change_selection(other)
 
@@ -141,7 +145,7 @@ class Playing:
         """Viewers whose stream did not begin in time."""
         for key, waiting in list(self._waiting_plays.items()):
             for viewer in [viewer for viewer, until in waiting.items() if now >= until]:
-                del waiting[viewer]
-                self._turn_away(viewer)
+                if waiting.pop(viewer, None) is not None:
+                    self._turn_away(viewer)
             if not waiting:
                 del self._waiting_plays[key]

@@ -186,6 +186,10 @@ class Station:
 
     def _on_publish(self, peer: Peer, event: PublishRequested) -> None:
         key = f"{peer.app}/{event.name}"
+        if self._publisher_of(key) is peer:
+            # One that replaced itself would lose the connection that it wants to publish on.
+            self._refuse(peer, event, key)
+            return
         app = self.settings.app(peer.app)
         answer = self.hub.ask_to_publish(key, self.reactor.now, may_replace=app.may_replace_publisher)
         match answer:
@@ -195,10 +199,7 @@ class Station:
                 self._replace(peer, event, key)
             case PublishAnswer.WAIT:
                 first = self._publisher_of(key)
-                if first is peer:
-                    # It could not answer, as it is not read while it waits.
-                    self._refuse(peer, event, key)
-                elif first is not None:
+                if first is not None:
                     self.ping(first)
                     asked_at = self.reactor.now
                     check = partial(self._check_first, peer, event, first, asked_at)
