@@ -222,6 +222,13 @@ def test_a_folder_that_cannot_be_made_costs_facts_and_nothing_else(tmp_path: Pat
     assert writer.written_facts == 0
 
 
+def test_a_writer_that_was_never_started_can_be_closed(tmp_path: Path) -> None:
+    writer = FactsWriter(tmp_path, "edge-1", "b0a7")
+    writer.emit(hit())
+    assert writer.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 CRASH = """
 import os, sys, time
 from pathlib import Path

@@ -170,7 +170,9 @@ class FactsWriter:
         """Write and land what is left, for so long. False if the disk did not take it in time."""
         self._is_closing = True
         self._wake.set()
-        self._thread.join(timeout_s)
+        # It may never have been started, if the server could not be.
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     # Everything below is the thread's.
