@@ -51,7 +51,7 @@ def test_ffmpeg_plays_the_packets_that_ffmpeg_publishes(server: PenstockServer, 
     run_cleanly(by_modern_ffmpeg(packet_list_command(source, tmp_path / "source.txt")), tmp_path / "source.log")
     play = by_modern_ffmpeg(player_command(server.url(name), list_path, ENHANCED_CODECS))
     publish = ffmpeg_command(*IN_REAL_TIME, "-i", source, "-c", "copy", *ENHANCED_CODECS, "-f", "flv", server.url(name))
-    with waiting_player(play, list_path) as player:
+    with waiting_player(server, name, play, list_path) as player:
         run_cleanly(by_modern_ffmpeg(publish), tmp_path / "publish.log")
         played = player.finish()
     assert played == packet_lines(tmp_path / "source.txt")
@@ -81,7 +81,7 @@ def test_pyav_plays_the_packets_that_pyav_publishes(
     name, list_path, source = next(names), tmp_path / "played.txt", tmp_path / "source.flv"
     run_to_end([sys.executable, str(PUBLISH_PYAV), str(source), *encoders], tmp_path / "encode.log", DEADLINE_S)
     tracks, packets = listed_by_pyav(source, tmp_path)
-    with waiting_player(pyav_command(server.url(name), list_path), list_path) as player:
+    with waiting_player(server, name, pyav_command(server.url(name), list_path), list_path) as player:
         publish = [sys.executable, "-m", "tests.support.pyav_copy", str(source), server.url(name)]
         run_to_end(publish, tmp_path / "publish.log", DEADLINE_S)
         played = player.finish()

@@ -23,7 +23,7 @@ from tests.interop.ffmpeg_copies import (
     run_cleanly,
     run_to_failure,
 )
-from tests.interop.live_player import ASKED, LivePlayer, from_first_picture, player_command, waiting_player
+from tests.interop.live_player import LivePlayer, from_first_picture, player_command, waiting_player
 from tests.support.ffmpeg import publish_command
 from tests.support.live_publisher import live_publisher
 from tests.support.penstock_server import PenstockServer, penstock_server
@@ -31,6 +31,8 @@ from tests.support.processes import POLL_S, RunningProgram, running
 from tests.support.samples import AUDIO, DATA, VIDEO, Sample, flv_samples, golden_samples
 
 OPENS_WITHIN_S = 1.0
+# What FFmpeg logs when it asks for a stream, and when it knows what is in it.
+ASKED, OPENED = "Sending play command", "Input #0"
 # How much of a stream FFmpeg looks at before it says what is in it. With one track alone it always looks at all of
 # that, and by default that is five seconds, whatever server it plays from.
 LOOK_S = 0.4
@@ -53,7 +55,7 @@ def live_copy_command(source: Path, url: str) -> list[str]:
 def publish_and_play(server: PenstockServer, source: Path, work_dir: Path) -> list[str]:
     """The packets that a player is given which was there before the publisher."""
     name, list_path = next(names), work_dir / "played.txt"
-    with waiting_player(player_command(server.url(name), list_path), list_path) as player:
+    with waiting_player(server, name, player_command(server.url(name), list_path), list_path) as player:
         run_cleanly(live_copy_command(source, server.url(name)), work_dir / "publish.log")
         return player.finish()
 
@@ -123,7 +125,7 @@ def test_one_track_alone_arrives_as_one_track(server: PenstockServer, stream: st
 def test_one_who_joins_late_begins_with_set_up_and_a_key_frame(server: PenstockServer, tmp_path: Path) -> None:
     name, first_path, late_path = next(names), tmp_path / "first.txt", tmp_path / "late.flv"
     with (
-        waiting_player(player_command(server.url(name), first_path), first_path) as first,
+        waiting_player(server, name, player_command(server.url(name), first_path), first_path) as first,
         live_pattern(server.url(name), tmp_path / "publish.log"),
     ):
         wait_for_packets(first, 20)
@@ -166,7 +168,7 @@ def test_a_stream_opens_within_a_second_of_play(
     with live_publisher(server.port, name, samples), running(play, tmp_path / "play.log") as player:
         player.wait_for_log(ASKED, DEADLINE_S)
         asked_at = time.monotonic()
-        player.wait_for_log("Input #0", DEADLINE_S)
+        player.wait_for_log(OPENED, DEADLINE_S)
         open_s = time.monotonic() - asked_at
         printed = player.log_text()
     tracks = re.findall(r"Stream #0:\d.*?: (Audio|Video|Subtitle|Data): ", printed.partition("Output #0")[0])
@@ -184,7 +186,7 @@ def test_a_second_publisher_is_told_that_the_name_is_taken(server: PenstockServe
 
 def test_a_player_stays_while_its_publisher_is_lost_and_comes_back(server: PenstockServer, tmp_path: Path) -> None:
     name, list_path = next(names), tmp_path / "played.txt"
-    with waiting_player(player_command(server.url(name), list_path), list_path) as player:
+    with waiting_player(server, name, player_command(server.url(name), list_path), list_path) as player:
         with live_pattern(server.url(name), tmp_path / "first.log") as first:
             wait_for_packets(player, 20)
             first.process.send_signal(signal.SIGKILL)
@@ -209,7 +211,7 @@ def test_players_end_well_when_the_server_shuts_down(tmp_path: Path) -> None:
     list_path = tmp_path / "played.txt"
     with (
         penstock_server(tmp_path) as server,
-        waiting_player(player_command(server.url("s"), list_path), list_path) as player,
+        waiting_player(server, "s", player_command(server.url("s"), list_path), list_path) as player,
         live_pattern(server.url("s"), tmp_path / "publish.log"),
     ):
         wait_for_packets(player, 20)

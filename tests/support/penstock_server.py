@@ -1,13 +1,14 @@
 """The real server beside the tests: the command `penstock serve` as a process, with a port of its own.
 
 Owns its start, its readiness and the verdict at the end: it must leave by SIGTERM with status 0, and neither a
-traceback nor a line of level ERROR may be in its log.
+traceback nor a line of level ERROR may be in its log. It logs every message, so that a test can wait for what a client
+has said instead of guessing how long that takes.
 """
 
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ DEADLINE_S = 30.0
 STARTED = "server started"
 STOPPED = "server stopped"
 
+LogLine = dict[str, object]
+
 
 @dataclass(frozen=True, slots=True)
 class PenstockServer:
@@ -26,36 +29,40 @@ class PenstockServer:
     program: RunningProgram
     port: int
 
-    def url(self, name: str, app: str = "live") -> str:
-        return f"rtmp://127.0.0.1:{self.port}/{app}/{name}"
+    def url(self, name: str) -> str:
+        return f"rtmp://127.0.0.1:{self.port}/live/{name}"
 
-    def log_lines(self) -> list[dict[str, object]]:
-        return read_log_lines(self.program)
+    def wait_for_play(self, name: str) -> None:
+        """Return once somebody has asked for a stream, whether or not it is there."""
+        self.wait_for_line(f"a play of {name}", lambda line: _asks_to_play(line, name))
 
-    def wait_for_line(self, start: str, deadline_s: float = DEADLINE_S) -> None:
-        """Return once a line of the log has a message that starts like this."""
-        give_up_at = time.monotonic() + deadline_s
-        while not any(str(line["msg"]).startswith(start) for line in self.log_lines()):
+    def wait_for_line(self, waited_for: str, is_wanted: Callable[[LogLine], bool]) -> None:
+        """Return once such a line is in the log."""
+        give_up_at = time.monotonic() + DEADLINE_S
+        while not any(is_wanted(line) for line in self.log_lines()):
             if time.monotonic() >= give_up_at:
-                raise self.program.failure(f"no line {start!r} within {deadline_s} s")
+                raise self.program.failure(f"waited {DEADLINE_S} s for {waited_for}")
             time.sleep(POLL_S)
+
+    def log_lines(self) -> list[LogLine]:
+        return _log_lines(self.program)
 
 
 @contextmanager
 def penstock_server(work_dir: Path, options: Sequence[str] = (), config: str = "") -> Iterator[PenstockServer]:
-    """Serve for the length of the block. `config` is the text of a configuration file."""
+    """Serve for the length of the block. `config` is the text of a configuration file; `options` have the last word."""
     config_path = work_dir / "penstock.toml"
     config_path.write_text(config, encoding="utf-8")
     places = ["--rtmp", "127.0.0.1:0", "--http", "none", "--data", str(work_dir / "data")]
-    command = [sys.executable, "-m", "penstock", "serve", "--config", str(config_path), *places, *options]
-    with running(command, work_dir / "server.log") as program:
+    serve = [sys.executable, "-m", "penstock", "serve", "--config", str(config_path), *places]
+    with running([*serve, "--log-level", "debug", *options], work_dir / "server.log") as program:
         program.wait_for_log(STARTED, DEADLINE_S)
-        (started,) = [line for line in read_log_lines(program) if line["msg"] == STARTED]
+        (started,) = [line for line in _log_lines(program) if line["msg"] == STARTED]
         yield PenstockServer(program, int(str(started["rtmp"]).rpartition(":")[2]))
         _judge(program)
 
 
-def read_log_lines(program: RunningProgram) -> list[dict[str, object]]:
+def _log_lines(program: RunningProgram) -> list[LogLine]:
     """All whole lines; what is not JSON is a failure of the server."""
     lines = program.log_text().split("\n")[:-1]
     try:
@@ -64,11 +71,23 @@ def read_log_lines(program: RunningProgram) -> list[dict[str, object]]:
         raise program.failure(f"its log is not JSON lines: {error}") from error
 
 
+def _asks_to_play(line: LogLine, name: str) -> bool:
+    payload = str(line.get("bytes", ""))
+    return (
+        line["msg"] == "Message received" and payload.startswith(_amf0_string("play")) and _amf0_string(name) in payload
+    )
+
+
+def _amf0_string(text: str) -> str:
+    data = text.encode()
+    return (b"\x02" + len(data).to_bytes(2, "big") + data).hex(" ")
+
+
 def _judge(program: RunningProgram) -> None:
     status = program.stop()
     if status != 0:
         raise program.failure(f"left with status {status}")
-    lines = read_log_lines(program)
+    lines = _log_lines(program)
     wrong = [line for line in lines if line["level"] == "ERROR" or "exception" in line]
     if wrong:
         raise program.failure(f"logged {wrong}")

@@ -1,7 +1,7 @@
 """What PyAV reads from a file or URL, as a list: `python -m tests.support.pyav_packets SOURCE LIST [SECONDS]`.
 
 One line for each track (its index, kind, codec and the MD5 of its set-up, after a #), then one for each packet: track,
-dts, pts, duration, size, MD5. Logs as libavformat does, so that it can be seen when a stream is asked for.
+dts, pts, duration, size, MD5.
 """
 
 import hashlib
@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import av
-import av.logging
 
 
 def list_packets(source: str, list_path: Path, seconds: float | None) -> None:
@@ -31,6 +30,4 @@ def list_packets(source: str, list_path: Path, seconds: float | None) -> None:
 
 
 if __name__ == "__main__":
-    av.logging.restore_default_callback()
-    av.logging.set_libav_level(av.logging.DEBUG)
     list_packets(sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]) if len(sys.argv) > 3 else None)
