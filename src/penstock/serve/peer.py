@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ProtocolViolation
 from penstock.protocol.events import Event, MediaReceived
 from penstock.protocol.server_session import ServerSession
-from penstock.serve.reactor import READ, WRITE
+from penstock.serve.reactor import READ, WRITE, Timer
 from penstock.serve.transport import Transport
 from penstock.serve.viewer import Viewer
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 _RECEIVE_BYTES = 64 * 1024
 _READS_PER_TURN = 4
 """A fast publisher gives way to others after this many reads."""
+_QUIET_RECEIVE_BYTES = 8 * 1024
+"""Who publishes nothing has little to say; what it asks for in one read is answered before the answers are counted."""
+_MEDIA_PER_TURN = 2048
+"""A message can be as short as one byte, and an aggregate can hold a million of them: the others come in between."""
+_EVENT_COST = 32
+"""What other events count as: a play may take as long as so many frames."""
+_NEXT_TURN_S = 0.001
 _SELECTIVE_BATCH_BYTES = 64 * 1024
 _SELECTIVE_QUEUE_BYTES = 128 * 1024
 _REST_BYTES = 1024 * 1024
@@ -32,6 +39,7 @@ class Peer:
 
     __slots__ = (
         "_events",
+        "_has_rest",
         "_is_closed",
         "_is_gathered",
         "_is_reading",
@@ -41,6 +49,7 @@ class Peer:
         "_reactor",
         "_station",
         "_transport",
+        "_turn",
         "address",
         "app",
         "app_query",
@@ -100,6 +109,9 @@ class Peer:
         self._is_closed = False
         self._is_gathered = False
         self._is_reading = True
+        self._has_rest = False
+        """Whether the session has events that were left for another turn."""
+        self._turn: Timer | None = None
         self._measures = ((reactor.now, 0), (reactor.now, 0))
         self._events = READ
         reactor.add(self.descriptor, READ, self._on_ready)
@@ -136,6 +148,8 @@ class Peer:
                 # Under TLS reading may leave something to be sent: a step of the handshake, say.
                 if self.is_encrypted and not self._is_closed and not self._transport.flush():
                     self.want_write()
+            if not events and not self._is_closed:
+                self.handle_events()
         except ProtocolViolation as violation:
             self._station.on_violation(self, violation)
         except OSError as error:
@@ -144,8 +158,9 @@ class Peer:
             self._station.on_bug(self, error)
 
     def _read(self) -> None:
+        size = _RECEIVE_BYTES if self.publications else _QUIET_RECEIVE_BYTES
         for _ in range(_READS_PER_TURN):
-            data = self._transport.receive(_RECEIVE_BYTES)
+            data = self._transport.receive(size)
             if data is None:
                 return
             if not data:
@@ -154,21 +169,26 @@ class Peer:
             self.heard_at = self._reactor.now
             self.session.receive_data(data)
             self.handle_events()
-            if len(data) < _RECEIVE_BYTES or self._is_closed or not self._is_reading:
+            if len(data) < size or self._is_closed or not self._is_reading:
                 return
 
     def handle_events(self) -> None:
-        """Deal with all events that are there, then send what the session has to say."""
+        """Deal with the events that are there, at most one turn of them, then send what the session has to say."""
         session = self.session
         next_event = session.next_event
         take_media = self._station.take_media
-        while (event := next_event()) is not None:
+        left = _MEDIA_PER_TURN
+        while left > 0 and (event := next_event()) is not None:
+            left -= 1
             if isinstance(event, MediaReceived):
                 take_media(self, event)
             else:
                 self._station.on_event(self, event)
                 if self._is_closed:
                     return
+                # What it asks for is as large as the stream's publisher has made it: a play brings set-up.
+                left = 0 if self._queued_bytes >= self._max_queued_bytes else left - _EVENT_COST
+        self._has_rest = left <= 0
         reply = session.data_to_send()
         if reply:
             self.queue(reply)
@@ -349,18 +369,27 @@ class Peer:
 
     def _update_interest(self) -> None:
         """Read no more from one who does not read our answers, or whose request is not decided yet."""
-        limit = self._station.settings.max_unread_reply_bytes
-        if self.viewers:
-            # Media may stand in the queue as well, and set-up for those who join.
-            limit += _SELECTIVE_QUEUE_BYTES + _SELECTIVE_BATCH_BYTES
-        is_reading = not self.session.is_held and self._queued_bytes < limit
+        may_go_on = not self.session.is_held and self._queued_bytes < self._max_queued_bytes
+        if may_go_on and self._has_rest and self._turn is None:
+            self._turn = self._reactor.call_later(_NEXT_TURN_S, self._take_turn)
+        is_reading = may_go_on and not self._has_rest
         if is_reading != self._is_reading:
             self._is_reading = is_reading
             self._want((self._events & WRITE) | READ)
 
+    @property
+    def _max_queued_bytes(self) -> int:
+        limit = self._station.settings.max_unread_reply_bytes
+        # Media may stand in the queue of viewers as well, and set-up for those who join.
+        return limit + _SELECTIVE_QUEUE_BYTES + _SELECTIVE_BATCH_BYTES if self.viewers else limit
+
+    def _take_turn(self) -> None:
+        self._turn = None
+        self._on_ready(0)
+
     def resume(self) -> None:
         """A decision was made: read on, what is buffered first."""
-        self.handle_events()
+        self._on_ready(0)
 
     def close(self, reason: str) -> None:
         """The end of the connection, whatever the reason."""
