@@ -1,5 +1,6 @@
 """Gaps and disks that fail: what is missing is noted, and what is there is whole."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,34 @@ def test_a_disk_that_stays_full_is_tried_again_and_again_without_leaving_files(t
     assert len(stage.journal.failures) == 3
     assert [row.status for row in stage.journal.closed] == [SegmentStatus.FAILED] * 3
     assert stage.recording.dropped_messages == 50
+
+
+class FailingOnce(Disk):
+    """Fails at its second write."""
+
+    def __init__(self) -> None:
+        self.writes = 0
+
+    def write(self, descriptor: int, pieces: Sequence[bytes | bytearray | memoryview]) -> int:
+        self.writes += 1
+        if self.writes == 2:
+            raise OSError(5, "Input/output error")
+        return super().write(descriptor, pieces)
+
+
+def test_only_what_the_disk_had_not_taken_counts_as_lost(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, disk=FailingOnce())
+    stage.append(video_setup(), key(0), *(inter(ms) for ms in range(1, 100)))
+    stage.write()
+    (failed,) = stage.journal.closed
+    recorded = stage.recorded(failed)[1:]
+    assert 60 <= len(recorded) <= 64
+    assert stage.recording.dropped_messages == 100 - len(recorded)
+    stage.now += 10.0
+    stage.send(key(5000))
+    stage.end()
+    (gap,) = stage.journal.closed[-1].gaps
+    assert gap.length_ms == 5000 - recorded[-1].timestamp_ms
 
 
 class Forbidden(Disk):

@@ -47,7 +47,7 @@ class End(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """There will be no more work: finish everything and leave."""
+    """There will be no more work: leave. Every stream has ended before."""
 
 
 Work = Begin | Take | Continue | End | Stop
@@ -105,8 +105,6 @@ class RecordingThread:
                 pass
             except Exception as error:  # a bug costs what was in hand, never the thread
                 archive.disturbed(f"internal error: {error!r}")
-        for recording_id in list(self._recordings):
-            self._end(recording_id)
         archive.close()
 
     def _do_chores(self) -> None:
