@@ -7,9 +7,10 @@ PYTHON ?= python3
 SECONDS ?= 60
 MINUTES ?= 10
 SEED ?= 1
-DEBIAN_PACKAGES := ffmpeg nginx-light libnginx-mod-rtmp rtmpdump gcc libc6-dev
+DEBIAN_PACKAGES := ffmpeg nginx-light libnginx-mod-rtmp rtmpdump gcc libc6-dev \
+	gstreamer1.0-tools gstreamer1.0-plugins-good gstreamer1.0-plugins-bad
 # Large, so only for `make interop`, which alone runs the tests in EXTENDED_TESTS.
-INTEROP_PACKAGES := gstreamer1.0-tools gstreamer1.0-plugins-good gstreamer1.0-plugins-bad vlc-bin vlc-plugin-base
+INTEROP_PACKAGES := obs-studio xvfb vlc-bin vlc-plugin-base
 EXTENDED_TESTS := tests/interop/extended
 
 help: ## print this list
@@ -50,7 +51,7 @@ soak: .venv/.python-packages ## ten minutes of coming and going: memory flat, no
 fuzz: .venv/.python-packages ## feed the readers broken input: make fuzz SECONDS=60 SEED=1
 	.venv/bin/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
 
-interop: setup ## run the tests against real programs alone, GStreamer and VLC with them
+interop: setup ## run the tests against real programs alone, OBS and VLC with them
 	@scripts/install_debian_packages.sh $(INTEROP_PACKAGES)
 	.venv/bin/pytest tests/interop
 
