@@ -2,24 +2,30 @@
 
 Owns the comparisons that links and spelling cannot give. A page marks what is compared by comments around it
 (`<!-- states -->` and so on). Python blocks are run, all of a page in one namespace and in order, and what they print
-must be the text block that follows them. Each finder is shown to fail on a small case of its own.
+must be the text block that follows them; where they speak to the server's own port, a real server is put in its place.
+Each finder is shown to fail on a small case of its own.
 """
 
+import ast
 import contextlib
 import dataclasses
 import importlib
 import io
 import re
 import textwrap
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import pytest
 from fuzz.targets import TARGETS
 
 from penstock import errors
 from penstock.amf import AmfLimits
+from penstock.config import Config
+from penstock.config_sources import VARIABLES, dotted
+from penstock.facts import FACTS
 from penstock.protocol import events
 from penstock.protocol.chunk_reader import ChunkLimits
 from penstock.protocol.command import Command
@@ -27,6 +33,9 @@ from penstock.protocol.connection import ConnectionSettings
 from penstock.protocol.server_session import MAX_STREAM_NAME_BYTES
 from penstock.protocol.states import draw_transitions
 from penstock.protocol.status import StatusCode
+from penstock.serve.meter import ROUND_BOUNDS_S
+from penstock.serve.metrics import Exposition, Figures
+from tests.support.penstock_server import penstock_server
 from tests.test_architecture import MAY_IMPORT, PURE, REPOSITORY, SOURCE, read_modules
 from tests.test_repository import LINK, TARGET
 
@@ -37,9 +46,12 @@ PAGES = [README, *sorted(DOCS.glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLE = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<printed>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 INLINE_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-WORD = re.compile(r"[A-Za-z_]\w{2,}")
+WORD = re.compile(r"(?<!\w)[A-Za-z_]\w{2,}")
 STATUS = re.compile(r"\bNet(?:Connection|Stream)\.\w+(?:\.\w+)?")
-MAKE = re.compile(r"\bmake ([a-z]+)\b")
+MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)\b")
+METRIC = re.compile(r"^# TYPE (penstock_\w+) (\w+)$", re.MULTILINE)
+SERVER = "127.0.0.1:1935"
+LOG_CALLS = frozenset(("debug", "info", "warning", "error", "_warn", "_warn_of_viewer", "_tell"))
 
 Kind = TypeVar("Kind")
 
@@ -105,6 +117,23 @@ def failures_of_examples(page: str, name: str) -> Iterator[str]:
             yield f"{name}, example {number} prints:\n{printed.getvalue()}"
 
 
+def log_lines_of(source: str) -> Iterator[str]:
+    """What the calls that log in a source say, with three dots for each value."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name), args=[ast.Constant(value=str(text)), *_]) if name in LOG_CALLS:
+                yield text
+            case ast.Call(func=ast.Attribute(attr=name), args=[ast.JoinedStr(values=parts), *_]) if name in LOG_CALLS:
+                yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts)
+
+
+def exposed_metrics() -> list[tuple[str, str]]:
+    """Name and type of every metric of a server of which every part runs."""
+    values: dict[str, Any] = {field.name: 0 for field in dataclasses.fields(Figures)}
+    values |= {"limits_hit": {"connections": 1}, "round_counts": (0,) * (len(ROUND_BOUNDS_S) + 1)}
+    return METRIC.findall(Exposition().render(Figures(**values)).decode())
+
+
 def subclasses_of(kind: type[Kind]) -> Iterator[type[Kind]]:
     for subclass in kind.__subclasses__():
         yield subclass
@@ -134,7 +163,8 @@ def source_text() -> str:
     golden = sorted((REPOSITORY / "tests" / "golden").rglob("*"))
     # File names count as words too; this file does not, since it would know whatever it asks about.
     texts = [text_of(path) for path in (*paths, *named) if path != Path(__file__)]
-    return "\n".join([*texts, *(path.name for path in (*paths, *golden))])
+    metrics = (name for name, _ in exposed_metrics())
+    return "\n".join([*texts, *(path.name for path in (*paths, *golden)), *metrics])
 
 
 def fields_of(*kinds: type) -> Iterable[tuple[str, object]]:
@@ -152,12 +182,17 @@ def as_limit(row: list[str]) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples_run_and_print_what_the_page_says(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_run_and_print_what_the_page_says(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(REPOSITORY)
-    assert list(failures_of_examples(text_of(page), page.name)) == []
+    text = text_of(page)
+    with contextlib.ExitStack() as stack:
+        if any(SERVER in example["code"] for example in EXAMPLE.finditer(text)):
+            server = stack.enter_context(penstock_server(tmp_path))
+            text = text.replace(SERVER, f"127.0.0.1:{server.port}")
+        assert list(failures_of_examples(text, page.name)) == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/2-protocol.md", "docs/3-media.md"])
+@pytest.mark.parametrize("page", ["docs/2-protocol.md", "docs/3-media.md", "docs/6-clients-and-tools.md"])
 def test_a_page_that_shows_how_has_examples(page: str) -> None:
     assert EXAMPLE.search(text_of(REPOSITORY / page))
 
@@ -235,6 +270,37 @@ def test_every_command_has_an_answer_in_the_table() -> None:
     known = {kind.command_name for kind in subclasses_of(Command) if "command_name" in vars(kind)}
     assert sorted(listed) == sorted(known)
     assert {len(row) for row in rows} == {3}
+
+
+def test_every_key_of_the_configuration_is_listed_with_its_default_and_meaning() -> None:
+    rows = table_rows(marked(text_of(DOCS / "5-server.md"), "configuration"))
+    assert [in_code(key)[0] for key, _, _ in rows] == list(map(dotted, VARIABLES.values()))
+    assert [key for key, default, meaning in rows if not default or not meaning] == []
+    # A key without code in its default has one that depends on the machine.
+    defaults = "\n".join(f"{in_code(key)[0]} = {in_code(default)[0]}" for key, default, _ in rows if in_code(default))
+    assert Config.model_validate(tomllib.loads(defaults)) == Config()
+
+
+def test_every_metric_is_listed_with_its_type() -> None:
+    rows = table_rows(marked(text_of(DOCS / "5-server.md"), "metrics"))
+    assert sorted((in_code(name)[0], kind) for name, kind, _ in rows) == sorted(exposed_metrics())
+
+
+def test_every_kind_of_fact_is_listed() -> None:
+    rows = table_rows(marked(text_of(DOCS / "5-server.md"), "facts"))
+    assert [in_code(kind)[0] for kind, _ in rows] == list(FACTS)
+
+
+def test_every_line_that_the_server_logs_is_listed() -> None:
+    rows = table_rows(marked(text_of(DOCS / "5-server.md"), "log lines"))
+    listed = [line for row in rows for line in in_code(row[0])]
+    logged = {line for path in (SOURCE / "serve").glob("*.py") for line in log_lines_of(text_of(path))}
+    assert sorted(listed) == sorted(logged)
+
+
+def test_lines_are_found_with_and_without_values_and_other_calls_are_not() -> None:
+    source = 'log.info(f"from {address}: {x}", a=1)\nself._warn("Slow")\nobserver.error(peer, fault)\nprint("no")\n'
+    assert sorted(log_lines_of(source)) == ["Slow", "from …: …"]
 
 
 def test_every_fuzz_target_is_listed() -> None:
