@@ -32,14 +32,20 @@ class PenstockServer:
     def url(self, name: str) -> str:
         return f"rtmp://127.0.0.1:{self.port}/live/{name}"
 
-    def wait_for_play(self, name: str) -> None:
-        """Return once somebody has asked for a stream, whether or not it is there."""
-        self.wait_for_line(f"a play of {name}", lambda line: _asks_to_play(line, name))
+    def wait_for_play(self, name: str, plays: int = 1) -> None:
+        """Return once so many have asked for a stream, whether or not it is there."""
+        self._wait_for(f"play {plays} of {name}", lambda line: _asks_to_play(line, name), plays)
 
-    def wait_for_line(self, waited_for: str, is_wanted: Callable[[LogLine], bool]) -> None:
-        """Return once such a line is in the log."""
+    def wait_for_line(self, message: str) -> LogLine:
+        """The first line of the log with this message, once it is there."""
+        return self._wait_for(repr(message), lambda line: line["msg"] == message, 1)
+
+    def _wait_for(self, waited_for: str, is_wanted: Callable[[LogLine], bool], number: int) -> LogLine:
         give_up_at = time.monotonic() + DEADLINE_S
-        while not any(is_wanted(line) for line in self.log_lines()):
+        while True:
+            wanted = [line for line in self.log_lines() if is_wanted(line)]
+            if len(wanted) >= number:
+                return wanted[0]
             if time.monotonic() >= give_up_at:
                 raise self.program.failure(f"waited {DEADLINE_S} s for {waited_for}")
             time.sleep(POLL_S)
