@@ -1,19 +1,18 @@
-"""A peer: one RTMP connection, its session, and the order in which bytes go out to it.
+"""A peer: one RTMP connection and its session.
 
-Owns reading, the event loop's interest in the socket, and the rule of output: a message that is half out is finished
-first, then what was queued for this peer alone, then the log. What events mean is `station`'s matter.
+Owns reading, turns, the event loop's interest in the socket, and the end. What is sent in which order is `outlet`'s
+matter, and what events mean is `station`'s.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.errors import ProtocolViolation
-from penstock.protocol.events import Event, MediaReceived
+from penstock.protocol.events import Event, MediaReceived, PlayEnded, PublishEnded
 from penstock.protocol.server_session import ServerSession
+from penstock.serve.outlet import SELECTIVE_BATCH_BYTES, SELECTIVE_QUEUE_BYTES, Outlet
 from penstock.serve.reactor import READ, WRITE, Timer
 from penstock.serve.transport import Transport
-from penstock.serve.viewer import Viewer
 
 if TYPE_CHECKING:
     from penstock.serve.channel import Channel
@@ -29,26 +28,18 @@ _MEDIA_PER_TURN = 2048
 _EVENT_COST = 32
 """What other events count as: a play may take as long as so many frames."""
 _NEXT_TURN_S = 0.001
-_SELECTIVE_BATCH_BYTES = 64 * 1024
-_SELECTIVE_QUEUE_BYTES = 128 * 1024
-_REST_BYTES = 1024 * 1024
 
 
-class Peer:
+class Peer(Outlet):
     """One connection."""
 
     __slots__ = (
         "_events",
         "_has_rest",
-        "_is_closed",
         "_is_gathered",
         "_is_reading",
         "_measures",
-        "_queue",
-        "_queued_bytes",
-        "_reactor",
         "_station",
-        "_transport",
         "_turn",
         "address",
         "app",
@@ -66,11 +57,8 @@ class Peer:
         "opened_at",
         "pinged_at",
         "publications",
-        "reply_stalled_since",
         "round_trip_ms",
-        "sent_private_bytes",
         "session",
-        "viewers",
     )
 
     def __init__(
@@ -82,6 +70,7 @@ class Peer:
         station: "Station",
     ) -> None:
         reactor = station.reactor
+        super().__init__(transport, reactor)
         self.id = peer_id
         self.address = address
         self.session = session
@@ -95,18 +84,10 @@ class Peer:
         self.handshaken_at: float | None = None
         self.connected_at: float | None = None
         self.round_trip_ms: int | None = None
-        self.reply_stalled_since: float | None = None
         self.close_when_sent = False
-        self.sent_private_bytes = 0
-        self.viewers: dict[int, Viewer] = {}
         self.publications: dict[int, Channel] = {}
-        self._transport = transport
         self._station = station
-        self._reactor = reactor
         self.on_close: Callable[[], None] | None = None
-        self._queue: deque[bytes] = deque()
-        self._queued_bytes = 0
-        self._is_closed = False
         self._is_gathered = False
         self._is_reading = True
         self._has_rest = False
@@ -117,19 +98,9 @@ class Peer:
         reactor.add(self.descriptor, READ, self._on_ready)
 
     @property
-    def plays(self) -> int:
-        """How many streams it watches."""
-        return len(self.viewers)
-
-    @property
     def is_closed(self) -> bool:
         """Whether it is gone."""
         return self._is_closed
-
-    @property
-    def queued_bytes(self) -> int:
-        """Bytes that wait for this peer alone."""
-        return self._queued_bytes
 
     def measure_bps(self, now: float) -> float:
         """Bits per second received since the measure before last, so that one burst is not taken for a rate."""
@@ -197,31 +168,6 @@ class Peer:
 
     # Sending.
 
-    def queue(self, data: bytes) -> None:
-        """Bytes for this peer alone, sent at the next boundary between messages."""
-        self._queue.append(data)
-        self._queued_bytes += len(data)
-
-    def queue_first(self, data: bytes) -> None:
-        """The rest of a message that is half out: before everything else."""
-        self._queue.appendleft(data)
-        self._queued_bytes += len(data)
-
-    def queue_rest(self, viewer: Viewer) -> None:
-        """Queue what a viewer has yet to be sent, at the end of its stream; of one far behind, the message in hand."""
-        cursor = viewer.cursor
-        if cursor is None or viewer.is_in_step or self._is_closed:
-            return
-        wants_all = cursor.lag_bytes <= _REST_BYTES
-        while (piece := cursor.next_range()) is not None and (wants_all or cursor.is_inside_message):
-            entry = piece.segment.entry_at(piece.position)
-            size = entry.position + entry.encoded_bytes - piece.position
-            if entry.position < piece.position:
-                self.queue_first(piece.segment.read(piece.position, size))
-            elif viewer.selection.wants(entry.kind):
-                self.queue(viewer.selection.fit(piece.segment.read(piece.position, size)))
-            cursor.advance(size)
-
     def send_session_data(self) -> None:
         """Queue and send what the session was told to say."""
         reply = self.session.data_to_send()
@@ -256,98 +202,6 @@ class Peer:
         if not self._is_reading:
             self._update_interest()
 
-    def _send_all(self) -> bool:
-        viewer = self._shared_viewer()
-        if viewer is not None and viewer.cursor is not None:
-            if not viewer.is_in_step and viewer.cursor.is_inside_message and not self._finish_message(viewer):
-                return False
-            if self._queue and viewer.is_in_step and viewer.channel is not None:
-                viewer.channel.fall_out(viewer)
-        while True:
-            if not self._send_queue():
-                return False
-            if viewer is not None and viewer.cursor is not None:
-                return viewer.is_in_step or self._send_log(viewer)
-            if not self._fill_from_selective():
-                return True
-
-    def _shared_viewer(self) -> Viewer | None:
-        if len(self.viewers) != 1:
-            return None
-        (viewer,) = self.viewers.values()
-        return viewer if viewer.is_shared else None
-
-    def _send_queue(self) -> bool:
-        queue = self._queue
-        while queue:
-            data = queue[0] if len(queue) == 1 else b"".join(queue)
-            sent = self._transport.send(data)
-            queue.clear()
-            self._queued_bytes -= sent
-            self.sent_private_bytes += sent
-            if sent < len(data):
-                queue.append(data[sent:])
-                if self.reply_stalled_since is None:
-                    self.reply_stalled_since = self._reactor.now
-                return False
-        self.reply_stalled_since = None
-        return True
-
-    def _finish_message(self, viewer: Viewer) -> bool:
-        cursor = viewer.cursor
-        if cursor is None or (piece := cursor.next_range()) is None:
-            return True
-        entry = piece.segment.entry_at(piece.position)
-        size = entry.position + entry.encoded_bytes - piece.position
-        sent = self._transport.send(piece.segment.read(piece.position, size))
-        if cursor.advance(sent):
-            viewer.progressed_at = self._reactor.now
-        return sent == size
-
-    def _send_log(self, viewer: Viewer) -> bool:
-        """Send the log from the viewer's place. True when it is in step, or waits for a place."""
-        channel, cursor = viewer.channel, viewer.cursor
-        while channel is not None and cursor is not None:
-            piece = cursor.next_range()
-            if piece is None:
-                if cursor.is_in_step:
-                    channel.catch_up(viewer)
-                    return True
-                if not channel.skip(viewer, self._reactor.now):
-                    return True
-                if not self._send_queue():
-                    return False
-                cursor = viewer.cursor
-                continue
-            sent = self._transport.send_from(piece.segment.buffer, piece.position - piece.segment.start, piece.size)
-            if cursor.advance(sent):
-                viewer.progressed_at = self._reactor.now
-                viewer.is_warned = False
-            if sent < piece.size:
-                return False
-        return True
-
-    def _fill_from_selective(self) -> bool:
-        """Move some of the log into the queue for viewers with wishes of their own. False if all are in step."""
-        has_filled = False
-        for viewer in list(self.viewers.values()):
-            channel, cursor = viewer.channel, viewer.cursor
-            if channel is None or cursor is None or self._queued_bytes >= _SELECTIVE_QUEUE_BYTES:
-                continue
-            piece = cursor.next_range()
-            if piece is None:
-                if not cursor.is_in_step:
-                    has_filled = channel.skip(viewer, self._reactor.now) or has_filled
-                continue
-            entries = piece.segment.entries_from(piece.position, _SELECTIVE_BATCH_BYTES)
-            data = viewer.selection.read(piece.segment, entries)
-            cursor.advance(sum(entry.encoded_bytes for entry in entries))
-            viewer.progressed_at = self._reactor.now
-            if data:
-                self.queue(data)
-            has_filled = True
-        return has_filled
-
     # The socket.
 
     def want_write(self) -> None:
@@ -381,7 +235,7 @@ class Peer:
     def _max_queued_bytes(self) -> int:
         limit = self._station.settings.max_unread_reply_bytes
         # Media may stand in the queue of viewers as well, and set-up for those who join.
-        return limit + _SELECTIVE_QUEUE_BYTES + _SELECTIVE_BATCH_BYTES if self.viewers else limit
+        return limit + SELECTIVE_QUEUE_BYTES + SELECTIVE_BATCH_BYTES if self.viewers else limit
 
     def _take_turn(self) -> None:
         self._turn = None
@@ -399,7 +253,9 @@ class Peer:
         self._reactor.remove(self.descriptor)
         self.session.receive_eof()
         while (event := self.session.next_event()) is not None:
-            self._end_with(event)
+            # A request that was not looked at yet has nobody any more to be granted to.
+            if isinstance(event, PublishEnded | PlayEnded):
+                self._end_with(event)
         self._transport.close()
         if self.on_close is not None:
             self.on_close()
