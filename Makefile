@@ -16,7 +16,7 @@ EXTENDED_TESTS := tests/interop/extended
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
-run: setup ## set up everything and start Penstock
+run: setup ## set up everything and serve: RTMP on 127.0.0.1:1935, HTTP on 127.0.0.1:8080, data in ./data
 	@.venv/bin/penstock up
 
 test: setup check ## set up everything, run all checks and all tests with coverage
