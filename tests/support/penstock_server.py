@@ -36,9 +36,9 @@ class PenstockServer:
         """Return once so many have asked for a stream, whether or not it is there."""
         self._wait_for(f"play {plays} of {name}", lambda line: _asks_to_play(line, name), plays)
 
-    def wait_for_line(self, message: str) -> LogLine:
-        """The first line of the log with this message, once it is there."""
-        return self._wait_for(repr(message), lambda line: line["msg"] == message, 1)
+    def wait_for_line(self, start: str, lines: int = 1) -> LogLine:
+        """The first line of the log whose message starts like this, once there are so many of them."""
+        return self._wait_for(repr(start), lambda line: str(line["msg"]).startswith(start), lines)
 
     def _wait_for(self, waited_for: str, is_wanted: Callable[[LogLine], bool], number: int) -> LogLine:
         give_up_at = time.monotonic() + DEADLINE_S
