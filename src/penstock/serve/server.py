@@ -30,6 +30,8 @@ _BACKLOG = 4096
 _ACCEPTS_PER_TURN = 64
 _SWEEP_INTERVAL_S = 1.0
 _NO_DESCRIPTORS_PAUSE_S = 0.5
+_RESERVED_DESCRIPTORS = 64
+"""Not for connections: logs of streams, recordings and facts open files all the time, and must not fail for a crowd."""
 _GOODBYE_S = 2.0
 _OUT_OF_DESCRIPTORS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
@@ -41,6 +43,12 @@ def raise_descriptor_limit() -> int:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
+
+
+def _is_reserved(descriptor: int) -> bool:
+    """The system gives the smallest number that is free, so the number tells how many may be left."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return descriptor >= limit - min(_RESERVED_DESCRIPTORS, limit // 4)
 
 
 class Server:
@@ -115,14 +123,18 @@ class Server:
                 return
             except OSError as error:
                 if error.errno in _OUT_OF_DESCRIPTORS:
-                    self._pause_accepting(listener, factory, error)
+                    self._pause_accepting(listener, factory, os.strerror(error.errno or 0))
                     return
                 continue  # the peer was gone before we came to it
+            if _is_reserved(connection.fileno()):
+                connection.close()
+                self._pause_accepting(listener, factory, "the rest is reserved for files")
+                return
             self._admit(connection, address, factory)
 
-    def _pause_accepting(self, listener: socket.socket, factory: TransportFactory, error: OSError) -> None:
+    def _pause_accepting(self, listener: socket.socket, factory: TransportFactory, reason: str) -> None:
         """Nobody can be let in now: look again in a while instead of spinning."""
-        self.observer.limit_hit("descriptors", os.strerror(error.errno or 0))
+        self.observer.limit_hit("descriptors", reason)
         self.reactor.remove(listener.fileno())
 
         def resume() -> None:
