@@ -142,6 +142,9 @@ class Peer(Outlet):
             self.handle_events()
             if len(data) < size or self._is_closed or not self._is_reading:
                 return
+        if self._is_gathered:
+            # There is more, and nobody would look at it before the next interval.
+            self._take_turn_later()
 
     def handle_events(self) -> None:
         """Deal with the events that are there, at most one turn of them, then send what the session has to say."""
@@ -224,8 +227,8 @@ class Peer(Outlet):
     def _update_interest(self) -> None:
         """Read no more from one who does not read our answers, or whose request is not decided yet."""
         may_go_on = not self.session.is_held and self._queued_bytes < self._max_queued_bytes
-        if may_go_on and self._has_rest and self._turn is None:
-            self._turn = self._reactor.call_later(_NEXT_TURN_S, self._take_turn)
+        if may_go_on and self._has_rest:
+            self._take_turn_later()
         is_reading = may_go_on and not self._has_rest
         if is_reading != self._is_reading:
             self._is_reading = is_reading
@@ -237,9 +240,13 @@ class Peer(Outlet):
         # Media may stand in the queue of viewers as well, and set-up for those who join.
         return limit + SELECTIVE_QUEUE_BYTES + SELECTIVE_BATCH_BYTES if self.viewers else limit
 
+    def _take_turn_later(self) -> None:
+        if self._turn is None:
+            self._turn = self._reactor.call_later(_NEXT_TURN_S, self._take_turn)
+
     def _take_turn(self) -> None:
         self._turn = None
-        self._on_ready(0)
+        self._on_ready(READ if self._is_reading else 0)
 
     def resume(self) -> None:
         """A decision was made: read on, what is buffered first."""
