@@ -20,6 +20,8 @@ CONNECT_DEADLINE_S = 3.0
 SWEEP_S = 1.0
 """Deadlines are looked at once a second."""
 MAX_P99_MS = 1000.0
+MAX_SOCKET_BYTES = 256 * MIB
+"""In the kernel's buffers, those of the attackers with them and of everybody else on the machine: coarse."""
 MAX_LEFT_BYTES = 24 * MIB
 """What an allocator keeps of a flood that is over."""
 _LOOK_INTERVAL_S = 0.1
@@ -56,7 +58,7 @@ class Stage:
 
     @contextmanager
     def attack(self, max_growth_bytes: int) -> Iterator[None]:
-        """Attack in the block. `max_growth_bytes`: of all memory together, at any moment of it."""
+        """Attack in the block. `max_growth_bytes`: of the process and its memfds together, at any moment of it."""
         self.witness.testify()
         before = self.holdings()
         watch = _Watch(self.server.program.pid)
@@ -64,8 +66,9 @@ class Stage:
             yield
         testimony = self.witness.testify()
         judge(testimony)
-        growth_bytes = watch.peak_bytes - before.memory_bytes
+        growth_bytes = watch.peak_bytes - before.own_bytes
         assert growth_bytes <= max_growth_bytes, f"memory grew by {growth_bytes} bytes"
+        assert watch.peak_socket_bytes - before.socket_bytes <= MAX_SOCKET_BYTES
         after = wait_for_holdings(self.server.program.pid, lambda now: _is_back(before, now), _RETURN_S)
         assert _is_back(before, after), f"before {before}, after {after}"
 
@@ -81,7 +84,8 @@ def _is_back(before: Holdings, now: Holdings) -> bool:
     return (
         now.sockets <= before.sockets
         and now.descriptors <= before.descriptors + _SPARE_DESCRIPTORS
-        and now.memory_bytes <= before.memory_bytes + MAX_LEFT_BYTES
+        and now.own_bytes <= before.own_bytes + MAX_LEFT_BYTES
+        and now.socket_bytes <= before.socket_bytes + MAX_LEFT_BYTES
     )
 
 
@@ -90,6 +94,7 @@ class _Watch:
 
     def __init__(self, pid: int) -> None:
         self.peak_bytes = 0
+        self.peak_socket_bytes = 0
         self._pid = pid
         self._is_over = threading.Event()
 
@@ -105,7 +110,9 @@ class _Watch:
 
     def _look(self) -> None:
         while True:
-            self.peak_bytes = max(self.peak_bytes, holdings_of(self._pid).memory_bytes)
+            holdings = holdings_of(self._pid)
+            self.peak_bytes = max(self.peak_bytes, holdings.own_bytes)
+            self.peak_socket_bytes = max(self.peak_socket_bytes, holdings.socket_bytes)
             if self._is_over.wait(_LOOK_INTERVAL_S):
                 return
 
@@ -114,7 +121,8 @@ class _Watch:
 def hostile_stage(work_dir: Path, config: str = SHORT_DEADLINES) -> Iterator[Stage]:
     """A server for the length of the block, which it must leave in good order."""
     with (
-        penstock_server(work_dir, config=config) as server,
+        # Without a line for each message: writing those would be most of what a flood costs.
+        penstock_server(work_dir, ["--log-level", "info"], config) as server,
         running_witness(server.port, work_dir / "witness.log") as witness,
     ):
         yield Stage(server, witness)

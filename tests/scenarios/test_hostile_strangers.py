@@ -1,4 +1,4 @@
-"""Those who are not let in: what comes before a handshake or a connect is refused in time and costs the others nothing."""
+"""Those who are not let in: what comes before a connect is refused in time and costs the others nothing."""
 
 import random
 import time
@@ -135,7 +135,9 @@ def test_other_greetings_end_at_the_deadline_at_the_latest(stage: Stage, greetin
         pytest.param(message(COMMAND, b""), id="empty command"),
         pytest.param(full_header(3, COMMAND, 0xFFFFFF), id="16 MiB declared"),
         pytest.param(basic_header(3, 65599), id="a continuation of nothing"),
-        pytest.param(b"".join(full_header(csid, AUDIO, 100) + b"x" * 100 for csid in range(64, 364)), id="chunk streams"),
+        pytest.param(
+            b"".join(full_header(csid, AUDIO, 100) + b"x" * 100 for csid in range(64, 364)), id="chunk streams"
+        ),
         pytest.param(connect_command() * 2, id="connect twice"),
         pytest.param(connect_command(""), id="no app"),
         pytest.param(connect_command("x" * 60_000), id="an app of 60 kB"),

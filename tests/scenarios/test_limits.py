@@ -1,0 +1,141 @@
+"""Limits on how many, how much and how fast: the one too many is turned away, and all who were there go on."""
+
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.hostile_stage import SHORT_DEADLINES, Stage, hostile_stage, judge
+from tests.support.hostile_clients import (
+    SET_CHUNK_SIZE,
+    VIDEO,
+    HostileClient,
+    command,
+    control,
+    full_header,
+    hostile_crowd,
+    message,
+)
+from tests.support.memory_of import processor_s, wait_for_holdings
+from tests.support.witness import STREAM_NAME, VIEWERS
+
+MAX_CONNECTIONS = 20
+MAX_VIEWERS = 6
+MAX_PUBLISH_BPS = 4_000_000
+MAX_MESSAGE_BYTES = 100_000
+WITNESSES = 1 + VIEWERS
+AT_ONCE_S = 1.0
+MEASURED_S = 2.0
+
+LIMITS = SHORT_DEADLINES.replace(
+    "[limits]",
+    f"""[limits]
+max_connections = {MAX_CONNECTIONS}
+max_viewers_per_stream = {MAX_VIEWERS}
+max_publish_bps = {MAX_PUBLISH_BPS}
+max_message_bytes = {MAX_MESSAGE_BYTES}""",
+)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with hostile_stage(tmp_path_factory.mktemp("limits"), LIMITS) as stage:
+        yield stage
+
+
+def limits_hit(stage: Stage) -> set[object]:
+    return {line["limit"] for line in stage.server.log_lines() if "limit" in line}
+
+
+def test_one_connection_too_many_is_closed_at_once(stage: Stage) -> None:
+    free = MAX_CONNECTIONS - WITNESSES
+    with stage.attack(max_growth_bytes=10_000_000), hostile_crowd(stage.port, free) as crowd:
+        crowd[-1].connected()
+        with HostileClient(stage.port) as late:
+            assert late.is_refused(AT_ONCE_S)
+        crowd[0].socket.close()
+        crowd[1].connected()
+        with HostileClient(stage.port) as next_one:
+            next_one.connected()
+    assert "connections" in limits_hit(stage)
+
+
+def test_one_viewer_too_many_is_told_so(stage: Stage) -> None:
+    with stage.attack(max_growth_bytes=10_000_000), ExitStack() as stack:
+        for _ in range(MAX_VIEWERS - VIEWERS):
+            stack.enter_context(HostileClient(stage.port)).playing(STREAM_NAME)
+        late = stack.enter_context(HostileClient(stage.port)).with_stream()
+        late.send(command("play", 0.0, None, STREAM_NAME, stream_id=1))
+        late.until(b"NetStream.Play.Failed")
+    assert "viewers per stream" in limits_hit(stage)
+
+
+def test_who_publishes_too_fast_is_closed(stage: Stage) -> None:
+    with stage.attack(max_growth_bytes=70_000_000), HostileClient(stage.port) as client:
+        client.publishing("fast")
+        give_up_at = time.monotonic() + 5.0
+        frame = message(VIDEO, b"\x27\x01\0\0\0" + bytes(20_000), csid=6, stream_id=1)
+        sent = 0
+        while time.monotonic() < give_up_at and (count := client.push(frame[sent:])):
+            sent = (sent + count) % len(frame)
+            time.sleep(0.01)
+        assert time.monotonic() < give_up_at
+    assert "publish bandwidth" in limits_hit(stage)
+
+
+def test_who_publishes_below_the_limit_goes_on(stage: Stage) -> None:
+    with stage.attack(max_growth_bytes=10_000_000), HostileClient(stage.port) as client:
+        client.publishing("moderate")
+        for number in range(60):
+            payload = b"\x27\x01\0\0\0" + bytes(MAX_PUBLISH_BPS // 8 // 20 * 3 // 4)
+            client.send(message(VIDEO, payload, csid=6, stream_id=1, time_ms=50 * number))
+            time.sleep(0.05)
+        client.send(command("getStreamLength", 7.0, None, "x"))
+        client.until(b"_result")
+
+
+def test_a_message_may_be_as_large_as_the_limit_and_no_larger(stage: Stage) -> None:
+    with stage.attack(max_growth_bytes=10_000_000), HostileClient(stage.port) as client:
+        client.publishing("large").send(control(SET_CHUNK_SIZE, (1 << 20).to_bytes(4, "big")))
+        client.send(message(VIDEO, b"\x17\x01" + bytes(MAX_MESSAGE_BYTES - 2), stream_id=1, chunk_bytes=1 << 20))
+        client.send(command("getStreamLength", 7.0, None, "x"))
+        client.until(b"_result").push(full_header(6, VIDEO, MAX_MESSAGE_BYTES + 1, stream_id=1))
+        assert client.is_refused(AT_ONCE_S)
+
+
+def test_one_address_may_have_so_many_connections(tmp_path: Path) -> None:
+    limits = "max_connections_per_ip = 10\nexempts_loopback = false"
+    with hostile_stage(tmp_path, SHORT_DEADLINES.replace("[limits]", f"[limits]\n{limits}")) as stage:
+        with stage.attack(max_growth_bytes=10_000_000), hostile_crowd(stage.port, 10 - WITNESSES) as crowd:
+            crowd[-1].connected()
+            with HostileClient(stage.port) as late:
+                assert late.is_refused(AT_ONCE_S)
+            with HostileClient(stage.port, source="127.0.0.2") as other:
+                other.connected()
+        with HostileClient(stage.port) as later:
+            later.connected()
+        assert "connections per address" in limits_hit(stage)
+
+
+def test_out_of_descriptors_accepting_pauses_without_spinning_and_resumes(tmp_path: Path) -> None:
+    patient = SHORT_DEADLINES.replace("handshake_deadline_s = 2.0", "handshake_deadline_s = 60")
+    with hostile_stage(tmp_path, patient) as stage:
+        pid = stage.server.program.pid
+        max_descriptors = stage.holdings().descriptors + 40
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (max_descriptors, max_descriptors))
+        stage.witness.testify()
+        with hostile_crowd(stage.port, 50) as crowd:
+            wait_for_holdings(pid, lambda now: "descriptors" in limits_hit(stage), AT_ONCE_S)
+            started_s = processor_s(pid)
+            time.sleep(MEASURED_S)
+            assert processor_s(pid) - started_s < 0.2 * MEASURED_S
+            assert stage.holdings().descriptors < max_descriptors
+            for client in crowd[:-1]:
+                client.reset()
+            # The one who waited in line comes to its turn.
+            crowd[-1].connected()
+        judge(stage.witness.testify())
+        assert "descriptors" in limits_hit(stage)
