@@ -262,3 +262,32 @@ def test_a_crowd_that_reads_nothing_costs_little_memory(tmp_path: Path) -> None:
 
     with live_server(tmp_path, slow_viewer_s=20.0, log={"max_bytes": 8 * KIB * KIB}) as server:
         asyncio.run(scenario(server.port))
+
+
+def test_a_play_that_comes_when_another_was_turned_away_does_not_cut_into_a_message(tmp_path: Path) -> None:
+    async def scenario(port: int) -> None:
+        async with RawClients(port) as clients:
+            publisher, stream_id = await clients.publisher("a")
+            broadcast = Broadcast(publisher, stream_id, gop=5)
+            broadcast.send_setup()
+            viewer = await clients.open(SMALL_BUFFER_BYTES)
+            await viewer.connect_app()
+            for name, play_id in (("a", 1), ("missing", 2)):
+                assert await viewer.create_stream() == play_id
+                viewer.call("play", 9, None, name, stream_id=play_id)
+            sending = asyncio.create_task(broadcast.run(fps=10, size=300 * KIB))
+            await viewer.until_code("NetStream.Play.StreamNotFound")
+            await asyncio.sleep(0.3)
+            viewer.transport.pause_reading()
+            await asyncio.sleep(0.6)
+            viewer.call("play", 9, None, "other", stream_id=2)
+            await asyncio.sleep(0.3)
+            viewer.transport.resume_reading()
+            before = len(viewer.media())
+            await viewer.until(lambda: len(viewer.media()) > before + 12, "the stream again")
+            broadcast.is_stopped = True
+            await sending
+            check_skips(viewer.media())
+
+    with live_server(tmp_path, app={"play_wait_s": 0.2}) as server:
+        asyncio.run(scenario(server.port))

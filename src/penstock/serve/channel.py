@@ -246,7 +246,8 @@ class Channel:
             return
         if viewer.is_shared:
             self._selective.pop(viewer, None)
-        elif viewer not in self._selective:
+        else:
+            # Also for one that is selective already: while another play of its peer came to nothing it was not.
             remainder = cursor.next_range() if cursor.is_inside_message else None
             if remainder is not None:
                 entry = remainder.segment.entry_at(remainder.position)
