@@ -85,7 +85,7 @@ def _is_back(before: Holdings, now: Holdings) -> bool:
         now.sockets <= before.sockets
         and now.descriptors <= before.descriptors + _SPARE_DESCRIPTORS
         and now.own_bytes <= before.own_bytes + MAX_LEFT_BYTES
-        and now.socket_bytes <= before.socket_bytes + MAX_LEFT_BYTES
+        and now.socket_bytes <= before.socket_bytes + MAX_SOCKET_BYTES // 4
     )
 
 

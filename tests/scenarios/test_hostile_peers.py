@@ -252,3 +252,10 @@ def test_a_fast_publisher_is_not_slowed_down_because_nobody_watches(stage: Stage
         client.send(command("getStreamLength", 7.0, None, "x"))
         client.until(b"_result")
         assert time.monotonic() - started_at < 3.0
+
+
+def test_messages_in_chunks_of_one_byte_do_not_hold_up_the_others(stage: Stage) -> None:
+    with stage.attack(max_growth_bytes=60 * MIB), HostileClient(stage.port) as client:
+        client.publishing(new_name()).send(control(SET_CHUNK_SIZE, (1).to_bytes(4, "big")))
+        frames = message(VIDEO, b"\x27\x01\0\0\0" + bytes(50_000), csid=6, stream_id=1, chunk_bytes=1)
+        flood([(client, frames)], 2.0)
