@@ -71,9 +71,9 @@ class ModelViewer:
             if piece is None:
                 if self.cursor.is_in_step:
                     return
-                assert self.cursor.is_lost
+                assert self.cursor.position < self.log.start
+                assert not self.cursor.is_inside_message
                 self.left_off = self.cursor.position
-                self.cursor.release()
                 self.is_seated = False
                 continue
             sent = min(size, piece.size)
@@ -85,7 +85,7 @@ class ModelViewer:
         point = self.log.newest_point
         if point is None or not self.left_off <= point.position <= self.log.head:
             return False
-        self.cursor.enter(point)
+        self.cursor.position = point.position
         frames = point.setup.joining_frames(point.timestamp_ms)
         self.queued = b"".join(encode(frame.kind, point.timestamp_ms, frame.payload) for frame in frames)
         self.runs.append(b"")
@@ -159,6 +159,14 @@ def test_every_viewer_is_sent_whole_messages_in_order(script: list[tuple[str, st
     assert budget.used_bytes == 0
 
 
+def cursor_at_key(log: StreamLog) -> Cursor:
+    point = log.newest_point
+    assert point is not None
+    cursor = Cursor(log)
+    cursor.position = point.position
+    return cursor
+
+
 def test_a_new_cursor_is_in_step() -> None:
     log = new_log()
     fill(log, [key(0)])
@@ -166,7 +174,6 @@ def test_a_new_cursor_is_in_step() -> None:
     assert cursor.is_in_step
     assert cursor.lag_bytes == 0
     assert cursor.next_range() is None
-    assert not cursor.is_lost
     fill(log, [inter(40)])
     assert not cursor.is_in_step
     assert cursor.lag_bytes == 22
@@ -176,8 +183,7 @@ def test_a_new_cursor_is_in_step() -> None:
 def test_progress_is_a_whole_message(size: int, is_whole: bool) -> None:
     log = new_log()
     fill(log, [key(0, b"123")])
-    cursor = Cursor(log)
-    cursor.enter(log.newest_point)
+    cursor = cursor_at_key(log)
     cursor.next_range()
     assert cursor.advance(size) is is_whole
     assert cursor.is_inside_message is not is_whole
@@ -186,8 +192,7 @@ def test_progress_is_a_whole_message(size: int, is_whole: bool) -> None:
 def test_a_send_that_ends_a_message_and_begins_another_is_progress() -> None:
     log = new_log()
     fill(log, [key(0), inter(40)])
-    cursor = Cursor(log)
-    cursor.enter(log.newest_point)
+    cursor = cursor_at_key(log)
     cursor.next_range()
     assert cursor.advance(25)
     assert cursor.is_inside_message
@@ -201,8 +206,7 @@ def test_a_send_of_nothing_is_no_progress_and_holds_nothing() -> None:
     store = CountingStore()
     log = new_log(store=store)
     fill(log, [key(0)])
-    cursor = Cursor(log)
-    cursor.enter(log.newest_point)
+    cursor = cursor_at_key(log)
     cursor.next_range()
     assert not cursor.advance(0)
     log.close()
@@ -212,8 +216,7 @@ def test_a_send_of_nothing_is_no_progress_and_holds_nothing() -> None:
 def test_a_range_grows_with_its_segment() -> None:
     log = new_log()
     fill(log, [key(0)])
-    cursor = Cursor(log)
-    cursor.enter(log.newest_point)
+    cursor = cursor_at_key(log)
     first = cursor.next_range()
     assert first is not None
     cursor.advance(5)
@@ -228,44 +231,38 @@ def test_a_reader_inside_a_message_finishes_it_and_only_it_when_the_log_has_move
     store = CountingStore()
     log = new_log(TINY, store=store)
     fill(log, [key(0, b"x" * 80), inter(40)])
-    cursor = Cursor(log)
-    cursor.enter(log.newest_point)
+    cursor = cursor_at_key(log)
     cursor.next_range()
     cursor.advance(10)
     log.drop_everything()
-    assert not cursor.is_lost
     rest = cursor.next_range()
     assert rest is not None
     assert rest.size == 12 + 5 + 80 - 10
     assert cursor.advance(rest.size)
-    assert cursor.is_lost
     assert cursor.next_range() is None
+    assert not cursor.is_in_step, "it must skip"
     assert store.open_buffers == set()
 
 
 def test_a_reader_between_messages_is_lost_at_once_when_the_log_has_moved_on() -> None:
     log = new_log(TINY)
     fill(log, [key(0), inter(40)])
-    cursor = Cursor(log)
-    cursor.enter(log.newest_point)
+    cursor = cursor_at_key(log)
     cursor.next_range()
     cursor.advance(20)
     log.drop_everything()
-    assert cursor.is_lost
     assert cursor.next_range() is None
-    cursor.enter(None)
-    assert cursor.is_in_step
+    assert not cursor.is_in_step, "it must skip"
 
 
 def test_a_reader_of_an_earlier_message_may_be_asked_twice_before_it_sends() -> None:
     log = new_log(TINY)
     fill(log, [key(0)])
-    cursor = Cursor(log)
-    cursor.enter(log.newest_point)
+    cursor = cursor_at_key(log)
     assert cursor.next_range() == cursor.next_range()
     log.drop_everything()
     assert cursor.next_range() is None
-    assert cursor.is_lost
+    assert not cursor.is_in_step, "it must skip"
 
 
 def test_a_cursor_that_holds_nothing_ignores_an_advance() -> None:

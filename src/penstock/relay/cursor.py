@@ -7,7 +7,7 @@ was given out is answered by `advance` before anything else happens to the log.
 
 from typing import NamedTuple
 
-from penstock.relay.log import EntryPoint, StreamLog
+from penstock.relay.log import StreamLog
 from penstock.relay.segment import Segment
 
 
@@ -45,13 +45,8 @@ class Cursor:
         segment = self._segment
         return segment is not None and segment.entry_at(self.position).position != self.position
 
-    def enter(self, point: EntryPoint | None) -> None:
-        """Go on from an entry point, or from the head."""
-        self.release()
-        self.position = self._log.head if point is None else point.position
-
     def next_range(self) -> Range | None:
-        """What to send next, or None: in step, or lost (see `is_lost`)."""
+        """What to send next. None if it is in step; else the log has dropped what comes next, and it must skip."""
         segment = self._segment
         if segment is None:
             segment = self._log.segment_at(self.position)
@@ -67,11 +62,6 @@ class Cursor:
                 return None
             end = entry.position + entry.encoded_bytes
         return Range(segment, self.position, end - self.position)
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the log has dropped what comes next, so that the reader must skip."""
-        return self.position < self._log.start and not self.is_inside_message
 
     def advance(self, size: int) -> bool:
         """Some of the range was sent. True if that finished at least one message."""

@@ -129,11 +129,6 @@ class StreamLog:
         return self._segments[0].start if self._segments else self.head
 
     @property
-    def kept_bytes(self) -> int:
-        """Bytes from start to head."""
-        return self.head - self.start
-
-    @property
     def newest_point(self) -> EntryPoint | None:
         """Where one who joins or skips begins, if there is such a place."""
         return self._points[-1] if self._points else None

@@ -6,7 +6,6 @@ owns where a joiner begins. Knows no names, no publishers and no policy between 
 """
 
 import os
-from collections.abc import Callable
 from typing import Protocol
 
 from penstock.media.frame import FrameKind
@@ -256,8 +255,3 @@ class Channel:
                 cursor.advance(size)
             self._selective[viewer] = None
         viewer.peer.flush_output()
-
-    def for_each_waiting(self, action: Callable[[Viewer], None]) -> None:
-        """Everybody who has no place yet."""
-        for viewer in list(self._waiting):
-            action(viewer)

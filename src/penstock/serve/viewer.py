@@ -20,7 +20,6 @@ class Viewer:
     __slots__ = (
         "_joined_position",
         "_sent_before",
-        "awaits_key_video",
         "channel",
         "cursor",
         "descriptor",
@@ -53,7 +52,6 @@ class Viewer:
         """Its place in the log; None while it waits for one."""
         self.is_in_step = False
         self.is_paused = False
-        self.awaits_key_video = False
         self.is_warned = False
         self.left_off_position = 0
         """Where it last was: it never goes back behind it, so nothing is sent twice."""
