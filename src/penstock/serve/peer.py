@@ -37,6 +37,7 @@ class Peer(Outlet):
         "_events",
         "_has_rest",
         "_is_gathered",
+        "_is_patient",
         "_is_reading",
         "_measures",
         "_station",
@@ -44,6 +45,7 @@ class Peer(Outlet):
         "address",
         "app",
         "app_query",
+        "asked_at",
         "can_send_files",
         "client",
         "close_when_sent",
@@ -80,7 +82,7 @@ class Peer(Outlet):
         self.app = ""
         self.app_query: str | None = None
         self.client = ""
-        self.opened_at = self.heard_at = self.pinged_at = reactor.now
+        self.opened_at = self.heard_at = self.pinged_at = self.asked_at = reactor.now
         self.handshaken_at: float | None = None
         self.connected_at: float | None = None
         self.round_trip_ms: int | None = None
@@ -89,6 +91,7 @@ class Peer(Outlet):
         self._station = station
         self.on_close: Callable[[], None] | None = None
         self._is_gathered = False
+        self._is_patient = False
         self._is_reading = True
         self._has_rest = False
         """Whether the session has events that were left for another turn."""
@@ -211,18 +214,24 @@ class Peer(Outlet):
         """Wake up when the peer has read something."""
         self._want(READ | WRITE)
 
-    def gather(self, *, is_unwatched: bool) -> None:
-        """Read at once, or a little later and more at a time."""
-        if is_unwatched != self._is_gathered and not self._is_closed:
-            self._is_gathered = is_unwatched
-            self._reactor.gather(self.descriptor, self._events, is_gathered=is_unwatched)
+    def gather(self, *, is_patient: bool) -> None:
+        """Read at once, or a little later and more at a time. One that has to read first is looked at at once."""
+        self._is_patient = is_patient
+        self._wait_for(self._events)
 
     def _want(self, events: int) -> None:
-        if not self._is_reading:
-            events &= ~READ
-        if events != self._events and not self._is_closed:
-            self._events = events
+        self._wait_for(events if self._is_reading else events & ~READ)
+
+    def _wait_for(self, events: int) -> None:
+        if self._is_closed:
+            return
+        is_gathered = self._is_patient and not events & WRITE
+        if is_gathered != self._is_gathered:
+            self._is_gathered = is_gathered
+            self._reactor.gather(self.descriptor, events, is_gathered=is_gathered)
+        elif events != self._events:
             self._reactor.modify(self.descriptor, events)
+        self._events = events
 
     def _update_interest(self) -> None:
         """Read no more from one who does not read our answers, or whose request is not decided yet."""

@@ -69,7 +69,8 @@ class Playing:
         peer.queue(peer.session.data_to_send())
         self._station.observer.play_started(viewer)
         channel.add(viewer, self._station.reactor.now)
-        self._station.update_gathering(channel)
+        self._station.update_publisher_of(channel)
+        self._station.update_gathering(peer)
         peer.flush_output()
 
     def _turn_away(self, viewer: Viewer) -> None:
@@ -91,7 +92,8 @@ class Playing:
         if channel is not None:
             self._finish_half_message(viewer)
             channel.remove(viewer)
-            self._station.update_gathering(channel)
+            self._station.update_publisher_of(channel)
+        self._station.update_gathering(peer)
         self._station.observer.play_stopped(viewer, reason)
         for other in list(peer.viewers.values()):
             if other.channel is not None:

@@ -13,6 +13,7 @@ from penstock.media.describe import describe
 from penstock.media.frame import Frame, FrameKind, frame_of
 from penstock.protocol.chunk_writer import standalone_writer
 from penstock.protocol.events import (
+    Acknowledged,
     ConnectRequested,
     DataCleared,
     DataReceived,
@@ -47,6 +48,7 @@ _KINDS = {8: FrameKind.AUDIO, 9: FrameKind.VIDEO}
 # Chunk streams of the shared encoding: none of those on which sessions compress headers.
 _SHARED_CHUNK_STREAMS = {FrameKind.AUDIO: 4, FrameKind.VIDEO: 6, FrameKind.DATA: 8}
 _LIVENESS_CHECK_S = 0.1
+_SETTLED_S = 2.0
 _MAX_APP_BYTES = 1024
 """As of stream names: each answer repeats it, so a long one would let few bytes ask for many."""
 
@@ -118,10 +120,13 @@ class Station:
             case PongReceived():
                 now_ms = int(time.monotonic() * 1000) & 0xFFFFFFFF
                 peer.round_trip_ms = (now_ms - event.timestamp_ms) & 0xFFFFFFFF
+                self.update_gathering(peer)
             case MessageIgnored():
                 self.observer.message_ignored(peer, event.type_id, event.reason)
             case _:
                 pass
+        if not isinstance(event, Acknowledged | PongReceived):
+            peer.asked_at = self.reactor.now
 
     def on_violation(self, peer: Peer, violation: ProtocolViolation) -> None:
         """A peer broke the protocol: it goes."""
@@ -256,15 +261,27 @@ class Station:
             self.channels[key] = channel
         peer.publications[event.stream_id] = channel
         peer.session.accept_publish(event.stream_id)
-        self.update_gathering(channel)
+        self.update_gathering(peer)
         self.observer.publish_started(peer, channel, event.publishing_type)
         self.playing.let_in_waiting(channel)
 
-    def update_gathering(self, channel: Channel) -> None:
-        """Publishers that nobody watches are read a little later and more at a time."""
-        peer = self._publisher_of(channel.key)
-        if peer is not None:
-            peer.gather(is_unwatched=not any(published.viewers for published in peer.publications.values()))
+    def update_gathering(self, peer: Peer) -> None:
+        """Publishers that nobody watches, and settled viewers, are read a little later and more at a time.
+
+        What a settled viewer sends is acknowledgements, each of which would wake the loop for nothing. One that has
+        asked for something lately may ask for more, and is heard at once.
+        """
+        if peer.publications:
+            is_patient = not any(channel.viewers for channel in peer.publications.values())
+        else:
+            is_patient = bool(peer.viewers) and self.reactor.now - peer.asked_at >= _SETTLED_S
+        peer.gather(is_patient=is_patient)
+
+    def update_publisher_of(self, channel: Channel) -> None:
+        """The number of a stream's viewers has changed."""
+        publisher = self._publisher_of(channel.key)
+        if publisher is not None:
+            self.update_gathering(publisher)
 
     def say_goodbye(self) -> None:
         """Shut down: streams end, and everybody is told before their connection closes."""
@@ -303,5 +320,7 @@ class Station:
     def ping(self, peer: Peer) -> None:
         """Ask a peer for a sign of life."""
         peer.pinged_at = self.reactor.now
+        # The answer is timed, so it must not wait to be read.
+        peer.gather(is_patient=False)
         peer.session.send_ping(int(time.monotonic() * 1000))
         peer.send_session_data()

@@ -10,6 +10,9 @@ from penstock.serve.viewer import Viewer
 SLOW_VIEWER = "no whole message delivered"
 """How the reason begins for which a slow viewer is closed."""
 
+_PINGS_LEFT_OUT = 6
+"""One of so many pings goes to a peer that was heard of anyway."""
+
 
 class Sweeper:
     """Looks after whoever keeps us waiting."""
@@ -46,8 +49,13 @@ class Sweeper:
             self._station.observer.limit_hit("publish bandwidth", f"{peer.address} sends too fast")
             peer.close(f"more than {settings.max_publish_bps} bit/s published")
         else:
-            if now - peer.pinged_at >= settings.ping_interval_s:
+            # One who sends is alive; it is pinged now and then all the same, to know how far away it is.
+            since_ping_s = now - peer.pinged_at
+            is_quiet = now - peer.heard_at >= settings.ping_interval_s
+            if since_ping_s >= settings.ping_interval_s * (1 if is_quiet else _PINGS_LEFT_OUT):
                 self._station.ping(peer)
+            elif peer.viewers:
+                self._station.update_gathering(peer)
             for viewer in list(peer.viewers.values()):
                 self._sweep_viewer(viewer, now)
 
