@@ -16,7 +16,7 @@ from penstock.serve.reactor import Timer
 from penstock.serve.settings import AppSettings, JoinPolicy
 from penstock.serve.viewer import Viewer
 
-_SENDFILE_FROM_BYTES = 16 * 1024
+_SENDFILE_FROM_BYTES = 2 * 1024
 """Below it one shared bytes object and write are cheaper than sendfile from the log."""
 
 
