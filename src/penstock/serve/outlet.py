@@ -32,7 +32,7 @@ class Outlet:
     def __init__(self, transport: Transport, reactor: Reactor) -> None:
         self._transport = transport
         self._reactor = reactor
-        self._queue: deque[bytes] = deque()
+        self._queue: deque[bytes | memoryview] = deque()
         self._queued_bytes = 0
         self._is_closed = False
         self.reply_stalled_since: float | None = None
@@ -105,7 +105,8 @@ class Outlet:
             self._queued_bytes -= sent
             self.sent_private_bytes += sent
             if sent < len(data):
-                queue.append(data[sent:])
+                # A view, since a slow peer takes a large message in many pieces.
+                queue.append(memoryview(data)[sent:])
                 if self.reply_stalled_since is None:
                     self.reply_stalled_since = self._reactor.now
                 return False

@@ -114,7 +114,7 @@ class TlsTransport:
         self._pass_on()
         return opened_bytes
 
-    def send(self, data: bytes) -> int:
+    def send(self, data: bytes | memoryview) -> int:
         """How much was taken. All of it, unless the socket takes less: then up to one piece more than the socket."""
         if not self._is_open or not self.flush():
             return 0

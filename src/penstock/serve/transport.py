@@ -27,7 +27,7 @@ class Transport(Protocol):
     def receive(self, size: int) -> bytes | None:
         """What has come, b"" at the end, None if nothing is there."""
 
-    def send(self, data: bytes) -> int:
+    def send(self, data: bytes | memoryview) -> int:
         """How much was taken; 0 if the peer has to read first."""
 
     def send_from(self, buffer: SegmentBuffer, offset: int, size: int) -> int:
@@ -58,7 +58,7 @@ class PlainTransport:
         except BlockingIOError:
             return None
 
-    def send(self, data: bytes) -> int:
+    def send(self, data: bytes | memoryview) -> int:
         """How much was taken."""
         try:
             return self._socket.send(data)
