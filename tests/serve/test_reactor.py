@@ -178,6 +178,19 @@ def test_a_callback_that_fails_costs_nothing_else(stage: Stage, place: str) -> N
     assert {str(error) for error in stage.errors} == {place}
 
 
+def test_a_callback_that_fails_again_and_again_is_not_called_any_more(stage: Stage) -> None:
+    with sockets() as (ours, theirs):
+
+        def fail(_events: int) -> None:
+            raise ValueError("never reads")
+
+        stage.reactor.add(ours.fileno(), READ, fail)
+        theirs.send(b"x")
+        stage.reactor.call_later(0.2, stage.reactor.stop)
+        stage.run()
+        assert len(stage.errors) == 10
+
+
 def test_another_thread_can_have_something_called_on_the_loop(stage: Stage) -> None:
     idents: list[int] = []
 

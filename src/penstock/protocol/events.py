@@ -201,7 +201,7 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class ConnectRefused:
-    """The server refused the connection, or the stream of a create_stream."""
+    """The server refused the connection."""
 
     code: str
     description: str

@@ -1,8 +1,8 @@
 """What the shell of a server decides, and what the client then hears (RTMP 1.0, section 7.2).
 
 Owns the answers to connect, publish, play and seek, and the notices that a server sends by itself. Which commands
-lead here is `server_session`'s matter. The texts and their order are those that OBS, FFmpeg, librtmp, GStreamer, VLC
-and hardware encoders were seen to need.
+lead here is `server_session`'s matter. The texts and their order are those that OBS, FFmpeg, librtmp, GStreamer and
+VLC were seen to need; onFCPublish is for hardware encoders that are said to wait for it.
 """
 
 from penstock.amf import AmfValue

@@ -14,13 +14,14 @@ import select
 import signal
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
 _MAX_EVENTS = 1024
 _GATHER_INTERVAL_S = 0.100
+_MAX_FAILURES = 10
 
 
 class Timer:
@@ -44,6 +45,7 @@ class Reactor:
         self._epoll = select.epoll()
         self._gathering_epoll = select.epoll()
         self._gathered: set[int] = set()
+        self._failures: Counter[int] = Counter()
         self._gather_at = 0.0
         self._callbacks: dict[int, Callable[[int], None]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
@@ -76,6 +78,7 @@ class Reactor:
         del self._callbacks[descriptor]
         self._epoll_of(descriptor).unregister(descriptor)
         self._gathered.discard(descriptor)
+        self._failures.pop(descriptor, None)
 
     def gather(self, descriptor: int, events: int, *, is_gathered: bool) -> None:
         """Look at a descriptor at intervals only, together with all such, or at once again."""
@@ -138,9 +141,16 @@ class Reactor:
                         callback(event)
                     except Exception as error:
                         self._on_error(error)
+                        self._blame(descriptor)
             self._run_timers()
             if self.after_events is not None:
                 self._guarded(self.after_events)
+
+    def _blame(self, descriptor: int) -> None:
+        """A callback that keeps failing would be called again at once, for ever: it is not called any more."""
+        self._failures[descriptor] += 1
+        if self._failures[descriptor] >= _MAX_FAILURES:
+            self.forget(descriptor)
 
     def close(self) -> None:
         """Give everything back."""
