@@ -35,7 +35,7 @@ def test_on_a_grid_everything_waits_for_the_next_line(appended_at: float, sent_a
 
 def test_a_quiet_server_never_widens() -> None:
     pacer = Pacer()
-    after_load(pacer, 0.009, 60, 100.0)
+    after_load(pacer, 0.019, 60, 100.0)
     assert pacer.grid_s is None
 
 

@@ -8,7 +8,8 @@ import math
 from penstock.serve.settings import FlushPolicy
 
 _WIDE_GRIDS_S = (None, 0.050, 0.100)
-_WIDEN_ABOVE_S = 0.010
+_WIDEN_ABOVE_S = 0.020
+"""A round to a thousand viewers takes 10 ms with three quarters of a core to spare: that is no lag yet."""
 _NARROW_BELOW_S = 0.004
 _CALM_S = 5.0
 _SMOOTHING = 0.1
