@@ -8,7 +8,7 @@ that Debian has.
 import sys
 from typing import Any
 
-import av  # type: ignore[import-not-found]
+import av
 
 PICTURE = "testsrc=size=128x72:rate=10:duration=1.5,format=yuv420p"
 TONE = "sine=frequency=440:sample_rate=48000:duration=1.5"
