@@ -235,6 +235,6 @@ def test_buckets_are_cumulative() -> None:
     figures = replace(NOTHING, round_counts=counts, round_sum_s=1.5)
     samples = parsed(Exposition().render(figures).decode())
     assert samples["penstock_pump_round_seconds_bucket le=0.0001"] == 1
-    assert samples["penstock_pump_round_seconds_bucket le=0.00025"] == 3
+    assert samples["penstock_pump_round_seconds_bucket le=0.00012"] == 3
     assert samples["penstock_pump_round_seconds_count"] == sum(counts)
     assert samples["penstock_pump_round_seconds_sum"] == 1.5
