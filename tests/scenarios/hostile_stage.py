@@ -25,7 +25,7 @@ MAX_SOCKET_BYTES = 256 * MIB
 MAX_LEFT_BYTES = 24 * MIB
 """What an allocator keeps of a flood that is over."""
 _LOOK_INTERVAL_S = 0.1
-_RETURN_S = 5.0
+_RETURN_S = 45.0
 _SPARE_DESCRIPTORS = 8
 """Segments of the witness's own log come and go."""
 

@@ -218,12 +218,11 @@ def test_timestamps_without_sense_are_relayed_or_refused_in_peace(stage: Stage) 
 def test_messages_of_nothing_do_not_hold_up_the_others(stage: Stage) -> None:
     """One byte each is the cheapest message for a peer, and it costs the server as much as any other."""
     with stage.attack(max_growth_bytes=150 * MIB), ExitStack() as stack:
-        attacks = []
+        # Counted, not timed: what the system has buffered of it is read to the end, and takes its time.
         for _ in range(4):
             client = stack.enter_context(HostileClient(stage.port)).publishing(new_name())
             client.send(full_header(4, AUDIO, 0, stream_id=1))
-            attacks.append((client, basic_header(3, 4)))
-        flood(attacks, 4.0)
+            client.send(basic_header(3, 4) * 100_000)
 
 
 def test_an_aggregate_of_many_empty_items_does_not_hold_up_the_others(stage: Stage) -> None:

@@ -172,5 +172,5 @@ def _host(address: Address) -> str:
 def _tune_interpreter() -> None:
     # Everything made while starting stays; a full collection walks every live message of every log, so they are rare.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(20_000, 10, 20)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)

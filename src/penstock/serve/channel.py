@@ -232,7 +232,8 @@ class Channel:
         seated = self._seat(viewer, self.log.newest_point, now)
         if not seated:
             self.wait(viewer, now)
-        skipped = max(0, viewer.position - lost_position) if seated else 0
+        # One that has to wait loses at least what is there.
+        skipped = max(0, (viewer.position if seated else self.log.head) - lost_position)
         viewer.skipped_bytes += skipped
         self._observer.viewer_skipped(viewer, skipped)
         return seated

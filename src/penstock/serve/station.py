@@ -7,6 +7,7 @@ are flushed. It holds the hub and the channels; the reactor calls it after each 
 import time
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from penstock.errors import ProtocolViolation
 from penstock.media.describe import describe
@@ -59,6 +60,16 @@ def shared_encoders(chunk_size: int) -> FrameEncoders:
         kind: standalone_writer(chunk_stream_id, int(kind), 1, chunk_size)
         for kind, chunk_stream_id in _SHARED_CHUNK_STREAMS.items()
     }
+
+
+class _Question(NamedTuple):
+    """When the publisher that is there was asked for a sign of life, and what it had sent by then.
+
+    In bytes, as the answer may come in the same round of events, at the same time by the loop's clock.
+    """
+
+    asked_at: float
+    heard_bytes: int
 
 
 class Station:
@@ -206,11 +217,12 @@ class Station:
                 first = self._publisher_of(key)
                 if first is not None:
                     self.ping(first)
-                    asked_at = self.reactor.now
-                    check = partial(self._check_first, peer, event, first, asked_at)
-                    self.reactor.call_later(_LIVENESS_CHECK_S, check)
+                    self._check_later(peer, event, first, _Question(self.reactor.now, first.session.received_bytes))
 
-    def _check_first(self, peer: Peer, event: PublishRequested, first: Peer, asked_at: float) -> None:
+    def _check_later(self, peer: Peer, event: PublishRequested, first: Peer, question: _Question) -> None:
+        self.reactor.call_later(_LIVENESS_CHECK_S, partial(self._check_first, peer, event, first, question))
+
+    def _check_first(self, peer: Peer, event: PublishRequested, first: Peer, question: _Question) -> None:
         """See if the publisher that is there has given a sign of life since a second one knocked."""
         if peer.is_closed:
             return
@@ -220,13 +232,12 @@ class Station:
                 self._begin(peer, event, key)
             else:
                 self._refuse(peer, event, key)
-        elif first.heard_at > asked_at:
+        elif first.session.received_bytes > question.heard_bytes:
             self._refuse(peer, event, key)
-        elif self.reactor.now - asked_at >= self.hub.settings.liveness_wait_s:
+        elif self.reactor.now - question.asked_at >= self.hub.settings.liveness_wait_s:
             self._replace(peer, event, key)
         else:
-            check = partial(self._check_first, peer, event, first, asked_at)
-            self.reactor.call_later(_LIVENESS_CHECK_S, check)
+            self._check_later(peer, event, first, question)
             return
         peer.resume()
 
