@@ -25,7 +25,7 @@ MAX_SOCKET_BYTES = 256 * MIB
 MAX_LEFT_BYTES = 24 * MIB
 """What an allocator keeps of a flood that is over."""
 _LOOK_INTERVAL_S = 0.1
-_RETURN_S = 45.0
+_RETURN_S = 10.0
 _SPARE_DESCRIPTORS = 8
 """Segments of the witness's own log come and go."""
 
@@ -57,7 +57,7 @@ class Stage:
         return holdings_of(self.server.program.pid)
 
     @contextmanager
-    def attack(self, max_growth_bytes: int) -> Iterator[None]:
+    def attack(self, max_growth_bytes: int, return_s: float = _RETURN_S) -> Iterator[None]:
         """Attack in the block. `max_growth_bytes`: of the process and its memfds together, at any moment of it."""
         self.witness.testify()
         before = self.holdings()
@@ -69,7 +69,7 @@ class Stage:
         growth_bytes = watch.peak_bytes - before.own_bytes
         assert growth_bytes <= max_growth_bytes, f"memory grew by {growth_bytes} bytes"
         assert watch.peak_socket_bytes - before.socket_bytes <= MAX_SOCKET_BYTES
-        after = wait_for_holdings(self.server.program.pid, lambda now: _is_back(before, now), _RETURN_S)
+        after = wait_for_holdings(self.server.program.pid, lambda now: _is_back(before, now), return_s)
         assert _is_back(before, after), f"before {before}, after {after}"
 
 

@@ -217,7 +217,7 @@ def test_timestamps_without_sense_are_relayed_or_refused_in_peace(stage: Stage) 
 
 def test_messages_of_nothing_do_not_hold_up_the_others(stage: Stage) -> None:
     """One byte each is the cheapest message for a peer, and it costs the server as much as any other."""
-    with stage.attack(max_growth_bytes=150 * MIB), ExitStack() as stack:
+    with stage.attack(max_growth_bytes=150 * MIB, return_s=45.0), ExitStack() as stack:
         # Counted, not timed: what the system has buffered of it is read to the end, and takes its time.
         for _ in range(4):
             client = stack.enter_context(HostileClient(stage.port)).publishing(new_name())
