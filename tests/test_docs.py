@@ -192,7 +192,7 @@ def test_examples_run_and_print_what_the_page_says(page: Path, monkeypatch: pyte
         assert list(failures_of_examples(text, page.name)) == []
 
 
-@pytest.mark.parametrize("page", ["docs/2-protocol.md", "docs/3-media.md", "docs/6-clients-and-tools.md"])
+@pytest.mark.parametrize("page", ["docs/2-protocol.md", "docs/3-media.md", "docs/7-clients-and-tools.md"])
 def test_a_page_that_shows_how_has_examples(page: str) -> None:
     assert EXAMPLE.search(text_of(REPOSITORY / page))
 
@@ -273,7 +273,7 @@ def test_every_command_has_an_answer_in_the_table() -> None:
 
 
 def test_every_key_of_the_configuration_is_listed_with_its_default_and_meaning() -> None:
-    rows = table_rows(marked(text_of(DOCS / "5-server.md"), "configuration"))
+    rows = table_rows(marked(text_of(DOCS / "4-server.md"), "configuration"))
     assert [in_code(key)[0] for key, _, _ in rows] == list(map(dotted, VARIABLES.values()))
     assert [key for key, default, meaning in rows if not default or not meaning] == []
     # A key without code in its default has one that depends on the machine.
@@ -282,17 +282,17 @@ def test_every_key_of_the_configuration_is_listed_with_its_default_and_meaning()
 
 
 def test_every_metric_is_listed_with_its_type() -> None:
-    rows = table_rows(marked(text_of(DOCS / "5-server.md"), "metrics"))
+    rows = table_rows(marked(text_of(DOCS / "4-server.md"), "metrics"))
     assert sorted((in_code(name)[0], kind) for name, kind, _ in rows) == sorted(exposed_metrics())
 
 
 def test_every_kind_of_fact_is_listed() -> None:
-    rows = table_rows(marked(text_of(DOCS / "5-server.md"), "facts"))
+    rows = table_rows(marked(text_of(DOCS / "4-server.md"), "facts"))
     assert [in_code(kind)[0] for kind, _ in rows] == list(FACTS)
 
 
 def test_every_line_that_the_server_logs_is_listed() -> None:
-    rows = table_rows(marked(text_of(DOCS / "5-server.md"), "log lines"))
+    rows = table_rows(marked(text_of(DOCS / "4-server.md"), "log lines"))
     listed = [line for row in rows for line in in_code(row[0])]
     logged = {line for path in (SOURCE / "serve").glob("*.py") for line in log_lines_of(text_of(path))}
     assert sorted(listed) == sorted(logged)
@@ -304,7 +304,7 @@ def test_lines_are_found_with_and_without_values_and_other_calls_are_not() -> No
 
 
 def test_every_fuzz_target_is_listed() -> None:
-    rows = table_rows(marked(text_of(DOCS / "4-proof.md"), "fuzz targets"))
+    rows = table_rows(marked(text_of(DOCS / "8-proof.md"), "fuzz targets"))
     assert sorted(name for row in rows for name in in_code(row[0])) == sorted(TARGETS)
 
 

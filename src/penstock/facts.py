@@ -168,6 +168,10 @@ class PlayStarted(Fact):
     stream: str
     waited_us: int
     """From the request until the stream was there."""
+    viewer: str | None
+    """What the viewer calls itself: `viewer` in the query of the stream or of the app."""
+    auth_subject: str | None
+    """Whom a token names; None: nobody was asked for one."""
 
 
 @dataclass(frozen=True)
@@ -205,6 +209,10 @@ class PlayStopped(Fact):
     """Of the stream as all viewers get it; a viewer without audio or video is counted as if it had both."""
     skips: int
     skipped_bytes: int
+    peer_addr: str
+    client: str | None
+    viewer: str | None
+    auth_subject: str | None
 
 
 @dataclass(frozen=True)

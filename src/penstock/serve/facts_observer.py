@@ -8,6 +8,7 @@ to the writer.
 import os
 from dataclasses import dataclass
 from typing import NamedTuple
+from urllib.parse import parse_qsl
 
 from penstock import __version__, facts
 from penstock.amf import printable
@@ -195,6 +196,8 @@ class FactsObserver(Observer):
                 app=app,
                 stream=stream,
                 waited_us=self._us_since(viewer.started_at),
+                viewer=_own_name(viewer),
+                auth_subject=None,
             )
         )
         self._views[viewer] = _View(view_id, app, stream, self._clock.mono_us(), viewer)
@@ -228,6 +231,10 @@ class FactsObserver(Observer):
                 sent_bytes=viewer.sent_bytes,
                 skips=viewer.skips,
                 skipped_bytes=viewer.skipped_bytes,
+                peer_addr=peer.address,
+                client=_text(peer.client) or None,
+                viewer=_own_name(viewer),
+                auth_subject=None,
             )
         )
 
@@ -285,6 +292,15 @@ def _startup_us(viewer: Viewer) -> int | None:
 
 def _protocol(peer: Peer) -> str:
     return "rtmps" if peer.is_encrypted else "rtmp"
+
+
+def _own_name(viewer: Viewer) -> str | None:
+    """What the viewer calls itself in a query, that of the stream first."""
+    for query in (viewer.query, viewer.peer.app_query):
+        for name, value in parse_qsl(query or ""):
+            if name == "viewer":
+                return _text(value)
+    return None
 
 
 def _names(app: str, key: str) -> tuple[str, str]:
