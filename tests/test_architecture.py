@@ -29,10 +29,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "media": {"errors", "facts", "config", "amf"},
     "relay": {"errors", "facts", "config", "amf", "protocol", "media"},
     "serve": {"errors", "facts", "config_units", "config", "amf", "protocol", "media", "relay"},
-    "pipeline": {"errors", "facts", "amf", "media"},
+    "pipeline": {"errors", "facts", "amf", "media", "client"},
     "client": {"errors", "amf", "protocol", "media"},
     "tools": {"errors", "amf", "protocol", "media", "client"},
-    "commands": {"errors", "config_units", "config", "config_sources", "serve"},
+    "commands": {"errors", "config_units", "config", "config_sources", "serve", "pipeline"},
     "cli": {"errors", "facts", "config", "amf", "protocol", "media", "relay", "serve", "pipeline", "client", "tools"},
     "__main__": {"cli"},
 }
