@@ -11,6 +11,10 @@
     │   ├── RemoteRefused       it said no, and by which code
     │   └── RemoteLost          it cannot be reached, went away or fell silent
     ├── ConfigError             the operator's configuration is wrong; it ends the start
+    ├── PipelineError           a run of the pipeline cannot do what was asked
+    │   ├── LakeError           the lake is not as it should be, or a table of it is not to be had
+    │   ├── LakeBusy            another writer has the lake
+    │   └── MissingProgram      something that has to be installed is not there, Java for one
     └── MisuseError             our own caller asked for what the state forbids: a bug of ours
 
 Messages name the layer first, then the numbers of the case in hand, so that one log line is enough to see what
@@ -70,6 +74,22 @@ class RemoteLost(RemoteError):
 
 class ConfigError(PenstockError):
     """The operator's configuration is wrong. One line says where the value came from, its key and what is allowed."""
+
+
+class PipelineError(PenstockError):
+    """A run of the pipeline cannot do what was asked."""
+
+
+class LakeError(PipelineError):
+    """The lake is not as it should be, or a table of it is not to be had."""
+
+
+class LakeBusy(PipelineError):
+    """Another writer has the lake. The message names it."""
+
+
+class MissingProgram(PipelineError):
+    """Something that has to be installed is not there. The message says what to install."""
 
 
 class MisuseError(PenstockError):
