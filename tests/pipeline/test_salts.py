@@ -1,0 +1,42 @@
+"""Salts are made once, kept to their owner, and forgotten by month."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import LakeError
+from penstock.pipeline.identity import OTHER_MONTHS
+from penstock.pipeline.salts import forget_salts, read_salts, salts_for
+from penstock.pipeline.storage import Storage
+
+
+def test_a_month_keeps_its_salt_and_a_new_month_gets_another(tmp_path: Path) -> None:
+    lake = Storage(tmp_path)
+    first = salts_for(lake, ["2026-11"])
+    second = salts_for(lake, ["2026-12"])
+    assert first.keys() == {"2026-11", OTHER_MONTHS}
+    assert second.keys() == {"2026-11", "2026-12", OTHER_MONTHS}
+    assert first.items() < second.items()
+    assert len(set(second.values())) == 3
+
+
+def test_only_the_owner_may_read_salts(tmp_path: Path) -> None:
+    salts_for(Storage(tmp_path), ["2026-11"])
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "_private", tmp_path / "_private/salts.json")]
+    assert modes == [0o700, 0o600]
+
+
+def test_salts_of_earlier_months_are_forgotten(tmp_path: Path) -> None:
+    lake = Storage(tmp_path)
+    salts_for(lake, ["2025-09", "2025-10", "2026-11"])
+    assert forget_salts(lake, "2025-10") == ["2025-09"]
+    assert read_salts(lake).keys() == {"2025-10", "2026-11", OTHER_MONTHS}
+
+
+@pytest.mark.parametrize("damage", [b"", b"[1]", b'{"2026-11": "a'])
+def test_damaged_salts_are_not_made_anew_in_silence(tmp_path: Path, damage: bytes) -> None:
+    lake = Storage(tmp_path)
+    lake.put("_private/salts.json", damage)
+    with pytest.raises(LakeError, match=r"salts\.json is damaged"):
+        salts_for(lake, ["2026-11"])
