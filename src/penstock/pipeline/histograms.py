@@ -33,7 +33,7 @@ def middle_of(bucket: int) -> int:
 
 def bucket_column(value: "Column") -> "Column":
     """`bucket_of` on Spark's side, in integers alone; null stays null."""
-    from pyspark.sql import functions as F  # noqa: PLC0415, N812 - buckets are read where there is no Spark
+    from pyspark.sql import functions as F  # noqa: PLC0415 - buckets are read where there is no Spark
 
     held = F.least(F.greatest(value, F.lit(0)), F.lit(MAX_VALUE)).cast("bigint")
     # A ladder of comparisons, the largest first, since Spark has no count of leading zeros.
@@ -45,7 +45,7 @@ def bucket_column(value: "Column") -> "Column":
 
 def middle_column(bucket: "Column") -> "Column":
     """`middle_of` on Spark's side."""
-    from pyspark.sql import functions as F  # noqa: PLC0415, N812
+    from pyspark.sql import functions as F  # noqa: PLC0415
 
     shift = F.greatest(F.floor(bucket / _CUTS).cast("int") - 1, F.lit(0))
     low = F.call_function("shiftleft", (bucket - shift * _CUTS).cast("bigint"), shift)

@@ -7,7 +7,6 @@ kinds null, which costs Parquet next to nothing. Fields of one name have one typ
 
 import dataclasses
 import types
-from functools import cache
 from typing import Final, Union, get_args, get_origin, get_type_hints
 
 from pyspark.sql.types import (
@@ -77,7 +76,6 @@ def fields_of(fact: type) -> list[StructField]:
     return [StructField(field.name, *spark_type(hints[field.name])) for field in dataclasses.fields(fact)]
 
 
-@cache
 def landing_schema() -> StructType:
     """A line of any kind: the envelope, then every field of every kind, all nullable."""
     fields: dict[str, StructField] = {}
@@ -90,7 +88,6 @@ def landing_schema() -> StructType:
     return StructType(list(fields.values()))
 
 
-@cache
 def bronze_schema() -> StructType:
     """What a file of bronze holds: a landed line and what was added, without the columns of its partition."""
     partitions = {field.name for field in PARTITION_FIELDS}
@@ -99,12 +96,11 @@ def bronze_schema() -> StructType:
 
 
 def bronze_columns(kind: str) -> list[str]:
-    """The columns of bronze that facts of a kind may fill, envelope first."""
-    own = [field.name for field in (*fields_of(Envelope), *fields_of(FACTS[kind]))]
+    """The columns of bronze that facts of a kind may fill, envelope first; the kind itself is the table's name."""
+    own = [field.name for field in (*fields_of(Envelope), *fields_of(FACTS[kind])) if field.name != "kind"]
     return [*own, *(field.name for field in ADDED_FIELDS), "hour"]
 
 
-@cache
 def table_schema(table: Table) -> StructType:
     """The schema of a table, without the column of its partition."""
     return StructType([StructField(each.name, _NAMED_TYPES[each.type], not each.required) for each in table.columns])

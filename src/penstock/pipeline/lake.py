@@ -1,0 +1,248 @@
+"""The tables of the lake: read by the log of commits, written aside, put in place by one commit.
+
+Owns where files lie and what they are called:
+
+    bronze/kind=…/hour=…/{run}-{n}.parquet      listed in commits
+    silver/{table}/hour=…/{run}-{n}.parquet     listed in commits
+    rollup/{table}/hour=…/{run}-{n}.parquet     listed in commits
+    gold/{table}/date=…/part.parquet            replaced in one step, for anyone to read at any time
+    _staging/{run}/…                            what a run is writing; nobody else's business
+
+Rows of a file are sorted by the table's key. Spark writes and reads the files; this module never looks at rows.
+"""
+
+import secrets
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock import __version__
+from penstock.errors import LakeError
+from penstock.facts import FACTS
+from penstock.pipeline.commits import BootSpan, Change, Commit, CommitLog, DataFile, Snapshot, Touched
+from penstock.pipeline.schemas import bronze_schema, table_schema
+from penstock.pipeline.storage import Storage
+from penstock.pipeline.tables import TABLES, TRANSFORMS_VERSION, Table
+
+WHOLE: Final = ""
+"""The partition of a table that has none."""
+_STAGED_PARTITION: Final = "__partition"
+_HOUR: Final = StructField("hour", StringType(), nullable=False)
+
+
+def new_run_id(now_us: int) -> str:
+    """A name for a run: sorted by time, and like no other."""
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(now_us / 1_000_000))}-{secrets.token_hex(4)}"
+
+
+class Lake:
+    """Everything below `data/lake`. Writing is for whoever holds the lock."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._log = CommitLog(storage)
+
+    def snapshot(self) -> Snapshot:
+        """The newest committed state."""
+        return self._log.snapshot()
+
+    def read(
+        self, spark: SparkSession, snapshot: Snapshot, table: str, partitions: Collection[str] | None = None
+    ) -> DataFrame:
+        """Rows of a table, `bronze.{kind}` included, in these partitions or all; bronze and silver with `hour`."""
+        schema = _schema_with_partition(table)
+        if table.startswith("gold."):
+            paths = self.gold_paths(table, partitions)
+        else:
+            paths = [file.path for file in snapshot.files(table, partitions)]
+        if not paths:
+            return spark.createDataFrame([], schema)
+        base = self.storage.address(_folder(table))
+        addresses = [self.storage.address(path) for path in paths]
+        return spark.read.schema(schema).option("basePath", base).parquet(*addresses)
+
+    def gold_paths(self, table: str, days: Collection[str] | None = None) -> list[str]:
+        """The files of a gold table that are there."""
+        folder = _folder(table)
+        found = [file.path for file in self.storage.find(folder) if file.path.endswith("/part.parquet")]
+        if days is None or TABLES[table].partition is None:
+            return found
+        wanted = {_gold_path(TABLES[table], day) for day in days}
+        return [path for path in found if path in wanted]
+
+    def begin(self, snapshot: Snapshot, stage: str, now_us: int, run_id: str | None = None) -> "Transaction":
+        """Start to write what will be the commit after this state."""
+        return Transaction(self, self._log, snapshot, stage, now_us, run_id or new_run_id(now_us))
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One commit in the making. Nothing that it writes is seen before `commit`."""
+
+    lake: Lake
+    _log: CommitLog
+    snapshot: Snapshot
+    stage: str
+    now_us: int
+    run_id: str
+    _changes: list[Change] = field(default_factory=list)
+    _gold: list[tuple[str | None, str]] = field(default_factory=list)
+    _writes: int = 0
+
+    def append_bronze(self, facts: DataFrame, stats: dict[tuple[str, str], dict[str, Any]] | None = None) -> None:
+        """Add facts, which have the columns of bronze, `kind` and `hour`. `stats` is for the files of a partition."""
+        names = [*bronze_schema().fieldNames(), "kind", "hour"]
+        staged = self._stage(facts.select(*names), ["kind", "hour"])
+        found: dict[tuple[str, str], list[str]] = {}
+        for path in staged:
+            kind, hour = (part.partition("=")[2] for part in path.split("/")[-3:-1])
+            found.setdefault((kind, hour), []).append(path)
+        for (kind, hour), paths in sorted(found.items()):
+            target = f"bronze/kind={kind}/hour={hour}"
+            files = self._move(paths, target, (stats or {}).get((kind, hour)))
+            self._changes.append(Change(f"bronze.{kind}", hour, files, is_replacing=False))
+
+    def rewrite_bronze(self, kind: str, hour: str, facts: DataFrame, stats: dict[str, Any] | None = None) -> None:
+        """Give an hour of a kind new files in place of all it has, one if they fit, sorted by view."""
+        names = bronze_schema().fieldNames()
+        ordered = facts.select(*names).coalesce(1).sortWithinPartitions("boot_key", "view_seq", "seq")
+        files = self._move(self._stage(ordered, []), f"bronze/kind={kind}/hour={hour}", stats)
+        self._changes.append(Change(f"bronze.{kind}", hour, files, is_replacing=True))
+
+    def replace(self, table: Table, rows: DataFrame, partitions: Iterable[str]) -> None:
+        """Give these partitions of a silver table or rollup new rows, which have an `hour`; none: it is emptied."""
+        staged = self._stage_table(table, rows, "hour")
+        for partition in sorted(set(partitions) | staged.keys()):
+            folder = f"{_folder(table.full_name)}/hour={partition}" if table.partition else _folder(table.full_name)
+            files = self._move(staged.get(partition, []), folder, None)
+            files = tuple(DataFile(file.path, file.rows, file.bytes, self._stats(file)) for file in files)
+            self._changes.append(Change(table.full_name, partition, files, is_replacing=True))
+
+    def replace_gold(self, table: Table, rows: DataFrame, days: Iterable[str]) -> None:
+        """Stage a gold table's days, which are put in place by `publish_gold`. The rows have a `date`."""
+        staged = self._stage_table(table, rows, "date")
+        for day in sorted({WHOLE} if table.partition is None else set(days) | staged.keys()):
+            paths = staged.get(day, [])
+            if len(paths) > 1:
+                raise LakeError(f"{table.full_name} of {day} was written as {len(paths)} files, not one")
+            self._gold.append((paths[0] if paths else None, _gold_path(table, day)))
+
+    def publish_gold(self) -> int:
+        """Put every staged gold file in place, each in one step. How many."""
+        for staged, target in self._gold:
+            if staged is None:
+                self.lake.storage.delete(target)
+            else:
+                self.lake.storage.replace(staged, target)
+        published, self._gold = len(self._gold), []
+        return published
+
+    def drop(self, table: str, partition: str) -> None:
+        """Empty a partition."""
+        self._changes.append(Change(table, partition, (), is_replacing=True))
+
+    def commit(
+        self,
+        *,
+        batch: int | None = None,
+        landed: Iterable[str] = (),
+        touched: Touched | None = None,
+        boots: Iterable[BootSpan] = (),
+        is_settling: bool = False,
+        counts: dict[str, int] | None = None,
+    ) -> Snapshot:
+        """Make it true. The state after it."""
+        commit = Commit(
+            number=self.snapshot.number + 1,
+            run_id=self.run_id,
+            at_us=self.now_us,
+            stage=self.stage,
+            software_version=__version__,
+            transforms_version=TRANSFORMS_VERSION,
+            changes=tuple(self._changes),
+            batch=batch,
+            landed=tuple(landed),
+            touched=touched or Touched(),
+            boots=tuple(boots),
+            is_settling=is_settling,
+            counts=counts or {},
+        )
+        after = self._log.append(self.snapshot, commit)
+        self.lake.storage.delete_folder(f"_staging/{self.run_id}")
+        return after
+
+    # How files are written.
+
+    def _stage(self, rows: DataFrame, partition_by: list[str]) -> list[str]:
+        self._writes += 1
+        folder = f"_staging/{self.run_id}/{self._writes}"
+        writer = rows.write.partitionBy(*partition_by) if partition_by else rows.write
+        writer.parquet(self.lake.storage.address(folder))
+        return [file.path for file in self.lake.storage.find(folder) if file.path.endswith(".parquet")]
+
+    def _stage_table(self, table: Table, rows: DataFrame, partition: str) -> dict[str, list[str]]:
+        """Write a table's rows, each partition as one file sorted by its key. Partition to paths."""
+        names = table_schema(table).fieldNames()
+        if table.partition is None:
+            ordered = rows.select(*names).coalesce(1).sortWithinPartitions(*table.key)
+            return {WHOLE: self._stage(ordered, [])}
+        keyed = rows.select(*names, rows[partition].alias(_STAGED_PARTITION))
+        ordered = keyed.repartition(_STAGED_PARTITION).sortWithinPartitions(_STAGED_PARTITION, *table.key)
+        found: dict[str, list[str]] = {}
+        for path in self._stage(ordered, [_STAGED_PARTITION]):
+            found.setdefault(path.split("/")[-2].partition("=")[2], []).append(path)
+        return found
+
+    def _move(self, staged: list[str], folder: str, stats: dict[str, Any] | None) -> tuple[DataFile, ...]:
+        files = []
+        for number, path in enumerate(staged):
+            target = f"{folder}/{self.run_id}-{self._writes}-{number}.parquet"
+            self.lake.storage.replace(path, target)
+            storage = self.lake.storage
+            with storage.fs.open_input_file(storage.path_for_arrow(target)) as source:
+                files.append(DataFile(target, pq.read_metadata(source).num_rows, source.size(), stats or {}))
+        return tuple(files)
+
+    def _stats(self, file: DataFile) -> dict[str, Any]:
+        """Of rows that may be open: which boots they wait for, and until when rows of this file reach."""
+        storage = self.lake.storage
+        with storage.fs.open_input_file(storage.path_for_arrow(file.path)) as source:
+            names = pq.read_schema(source).names
+            if "is_open" not in names:
+                return {}
+            ends = [name for name in ("last_seen_at", "ended_at", "opened_at", "closed_at") if name in names]
+            rows = pq.read_table(source, columns=["is_open", "boot_id", *ends])
+        latest = max((value for name in ends if (value := pc.max(rows[name]).as_py()) is not None), default=None)
+        return {
+            "open_boots": sorted(set(rows.filter(rows["is_open"])["boot_id"].to_pylist())),
+            "last_hour": None if latest is None else f"{latest:%Y-%m-%dT%H}",
+        }
+
+
+def _folder(table: str) -> str:
+    layer, _, name = table.partition(".")
+    return f"bronze/kind={name}" if layer == "bronze" else f"{layer}/{name}"
+
+
+def _gold_path(table: Table, day: str) -> str:
+    folder = _folder(table.full_name)
+    return f"{folder}/part.parquet" if table.partition is None else f"{folder}/date={day}/part.parquet"
+
+
+def _schema_with_partition(table: str) -> StructType:
+    layer, _, kind = table.partition(".")
+    if layer == "bronze":
+        if kind not in FACTS:
+            raise LakeError(f"there is no kind of fact called {kind}")
+        return StructType([*bronze_schema(), _HOUR])
+    known = TABLES.get(table)
+    if known is None:
+        raise LakeError(f"there is no table called {table}")
+    partition = {"hour": [_HOUR], "day": [StructField("date", StringType(), nullable=False)], None: []}[known.partition]
+    return StructType([*table_schema(known), *partition])
