@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from penstock.pipeline.table_columns import (
+    ARCHIVE,
     AUDIENCE,
     CONNECTIONS,
     GOPS,
@@ -133,6 +134,14 @@ TABLES: Final[dict[str, Table]] = {
         ),
         Table("gold", "usage", "one row for each stream and UTC day", ("app", "stream", "day"), "day", USAGE),
         Table("gold", "recordings", "one row for each recorded file", ("path",), None, RECORDINGS),
+        Table(
+            "gold",
+            "archive",
+            "one row for each recorded file that the archive job has seen",
+            ("recording_id", "segment"),
+            None,
+            ARCHIVE,
+        ),
         Table(
             "gold",
             "data_quality",
