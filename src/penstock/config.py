@@ -29,10 +29,13 @@ from penstock.config_units import (
     read_count,
     read_file_path,
     read_flush,
+    read_location,
+    read_master,
     read_path,
     read_patterns,
     read_seconds,
     read_server_id,
+    read_spark_settings,
     server_id_of,
 )
 
@@ -190,6 +193,44 @@ class Facts(_Section):
     viewer_sample_s: Annotated[float, _seconds(0.1, HOUR)] = 5.0
 
 
+class Pipeline(_Section):
+    """How facts and recordings become tables."""
+
+    enabled: bool = True
+    """Whether `penstock up` runs it beside the server."""
+    every_s: Annotated[float, _seconds(1, DAY)] = 60.0
+    lake: Annotated[str | None, _or_none(PlainValidator(read_location))] = None
+    master: Annotated[str, PlainValidator(read_master)] = "local"
+    """Where Spark runs. `local` takes half of the cores of this machine."""
+    heap_bytes: Annotated[int, _bytes(512 * MB, TB)] = 1024 * 1024 * 1024
+    """Of Spark's driver. Spark refuses less than 472 MB."""
+    spark: Annotated[tuple[str, ...], PlainValidator(read_spark_settings)] = ()
+    silent_s: Annotated[float, _seconds(5, DAY)] = 90.0
+    """A server of which no fact is newer than this is taken for lost: three landings."""
+    idle_s: Annotated[float, _seconds(10, 7 * DAY)] = 900.0
+    """After so long without facts Spark is stopped, until some come."""
+
+
+class Retention(_Section):
+    """How long the lake keeps what."""
+
+    landing_s: Annotated[float, _seconds(0, 100 * YEAR)] = 2.0 * DAY
+    """Of a landed file, after the commit that took it."""
+    address_s: Annotated[float, _seconds(0, 100 * YEAR)] = 7.0 * DAY
+    """Of the addresses of peers in bronze."""
+    bronze_s: Annotated[float, _seconds(DAY, 100 * YEAR)] = 30.0 * DAY
+    views_s: Annotated[float, _seconds(DAY, 100 * YEAR)] = 400.0 * DAY
+    """Of silver and the rollups. Gold is kept for good."""
+
+
+class Ship(_Section):
+    """Landed files on their way to a lake elsewhere."""
+
+    to: Annotated[str | None, _or_none(PlainValidator(read_location))] = None
+    """The folder of facts that a pipeline reads; none: the one on this machine."""
+    every_s: Annotated[float, _seconds(1, DAY)] = 30.0
+
+
 class Logs(_Section):
     """What is written to standard error."""
 
@@ -210,6 +251,9 @@ class Config(_Section):
     relay: Relay = Relay()
     recording: Recording = Recording()
     facts: Facts = Facts()
+    pipeline: Pipeline = Pipeline()
+    retention: Retention = Retention()
+    ship: Ship = Ship()
     logs: Logs = Logs()
     defaults: AppConfig = AppConfig()
     apps: Mapping[str, AppConfig] = Field(default_factory=dict)
@@ -230,6 +274,10 @@ class Config(_Section):
     @property
     def recordings_dir(self) -> Path:
         return self.recording.folder or self.server.data_dir / "recordings"
+
+    @property
+    def lake_location(self) -> str:
+        return self.pipeline.lake or str(self.server.data_dir / "lake")
 
     @property
     def facts_dir(self) -> Path:

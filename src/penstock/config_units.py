@@ -30,6 +30,8 @@ _MILLISECONDS: _Units = {"": 1, "ms": 1}
 # More digits than any bound has, fewer than arithmetic would mind.
 _QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([a-z/]*)", re.ASCII | re.IGNORECASE)
 _HOST_AND_PORT = re.compile(r"(?:\[([^\[\]]*)\]|([A-Za-z0-9._-]*)):(\d{1,5})", re.ASCII)
+_MASTER = re.compile(r"local(\[(\d{1,4}|\*)\])?|yarn|(spark|k8s|mesos)://[^\s]+", re.ASCII)
+_SPARK_SETTING = re.compile(r"spark\.[A-Za-z0-9._-]+=[^\x00-\x1f]*", re.ASCII)
 _SERVER_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
@@ -160,3 +162,29 @@ def read_file_path(value: object) -> Path:
     if not (os.path.isfile(path) and os.access(path, os.R_OK)):
         raise ValueError("should be the path of a file that can be read")
     return path
+
+
+def read_location(value: object) -> str:
+    """A folder by path or by address, such as s3a://bucket/lake."""
+    if isinstance(value, str | Path) and str(value).isprintable() and str(value).strip():
+        return str(value)
+    raise ValueError("should be a path or an address, such as s3a://bucket/lake")
+
+
+def read_master(value: object) -> str:
+    """Where Spark runs."""
+    if isinstance(value, str) and _MASTER.fullmatch(value):
+        return value
+    raise ValueError('should be "local", "local[4]", "yarn" or an address such as "spark://host:7077"')
+
+
+def read_spark_settings(value: object) -> tuple[str, ...]:
+    """Settings as name=value, from a list or from one text with commas."""
+    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    match parts:
+        case [] | ["none"]:
+            return ()
+        case [*settings] if all(isinstance(each, str) and _SPARK_SETTING.fullmatch(each) for each in settings):
+            return tuple(map(str, settings))
+        case _:
+            raise ValueError('should be settings of Spark, such as ["spark.executor.memory=4g"]')
