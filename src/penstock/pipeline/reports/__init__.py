@@ -1,0 +1,1 @@
+"""Answers for people: the report, small files for a live page, one view's timeline, and a query prompt."""

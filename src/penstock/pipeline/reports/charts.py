@@ -1,0 +1,242 @@
+"""The charts of the report, as figures that plotly.js draws.
+
+Owns what is drawn and how. Figures are plain dictionaries: plotly's Python classes would cost a second of import and
+add nothing but checks, which the tests make. Colours are names of the page's style, so that one figure serves light and
+dark. Labels that peers chose are escaped here, since plotly reads tags in text.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from penstock.pipeline.reports.gather import HEALTHY
+from penstock.pipeline.reports.report import Audience, Health, Incident, QualityPart, Report, Usage
+from penstock.pipeline.reports.wording import amount, shortened
+
+Figure = dict[str, Any]
+Stream = tuple[str | None, str | None]
+
+_SERIES: Final = 8
+"""How many colours of series the style has."""
+_REST: Final = "var(--rest)"
+_LABEL_CHARACTERS: Final = 32
+_NARROW_LABEL_CHARACTERS: Final = 15
+_MAX_BANDS: Final = 60
+
+
+def charts(report: Report, zone: ZoneInfo) -> dict[str, Figure]:
+    """Every chart that has something to show, by the id of its place on the page."""
+    colours = _stream_colours(report)
+    drawn = {
+        "audience": _audience(report.audience, report.health.incidents, zone, colours),
+        "startup": _startup(report.quality, zone),
+        "stalls": _stalls(report.quality, zone),
+        "health": _health(report.health, zone),
+        "bitrate": _bitrate(report.health, zone, colours),
+        "usage": _usage(report.usage),
+    }
+    return {name: figure for name, figure in drawn.items() if figure["data"]}
+
+
+def label(text: str, characters: int = _LABEL_CHARACTERS) -> str:
+    """What a peer chose, as text for plotly: short, and with its tags as characters."""
+    short = shortened(text, characters)
+    return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _stream_colours(report: Report) -> dict[Stream, str]:
+    """One colour for a stream in all charts: those with most viewers first, then as they are listed."""
+    watched: list[Stream] = [(each.app, each.stream) for each in report.audience.streams if each.stream is not None]
+    streams = dict.fromkeys([*watched, *((each.app, each.stream) for each in report.health.streams)])
+    return {name: _colour(index) for index, name in enumerate(streams)}
+
+
+def _audience(audience: Audience, incidents: Sequence[Incident], zone: ZoneInfo, colours: dict[Stream, str]) -> Figure:
+    at = _local(audience.at, zone)
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "all others" if curve.stream is None else label(f"{curve.app}/{curve.stream}"),
+            "x": at,
+            "y": curve.viewers_avg,
+            "stackgroup": "all",
+            "line": {"width": 1, "color": colours.get((curve.app, curve.stream), _REST)},
+            "hovertemplate": "%{y:,.1f}",
+        }
+        for curve in audience.streams
+    ]
+    return {
+        "data": traces,
+        "layout": {**_layout(), "shapes": _bands(incidents, zone), "yaxis": {"rangemode": "tozero"}},
+    }
+
+
+def _startup(quality: QualityPart, zone: ZoneInfo) -> Figure:
+    at = _local([hour.at for hour in quality.hours], zone)
+    names = {"p50": "startup_ms_p50", "p95": "startup_ms_p95", "p99": "startup_ms_p99"}
+    traces = [
+        _line(name, at, [getattr(hour.quality, field) for hour in quality.hours], _colour(index), "%{y:,} ms")
+        for index, (name, field) in enumerate(names.items())
+        if any(getattr(hour.quality, field) is not None for hour in quality.hours)
+    ]
+    layout = {**_layout(), "yaxis": {"rangemode": "tozero", "ticksuffix": " ms"}}
+    return {"data": traces, "layout": layout}
+
+
+def _stalls(quality: QualityPart, zone: ZoneInfo) -> Figure:
+    at = _local([hour.at for hour in quality.hours], zone)
+    stalled = [round(hour.quality.stall_ratio * 100, 4) for hour in quality.hours]
+    dropped = [round(hour.quality.drop_rate * 100, 4) for hour in quality.hours]
+    traces = [
+        _line("watch time stalled", at, stalled, _colour(0), "%{y:.2f} %"),
+        _line("bytes skipped", at, dropped, _colour(5), "%{y:.2f} %"),
+    ]
+    layout = {**_layout(), "yaxis": {"rangemode": "tozero", "ticksuffix": " %"}}
+    return {"data": traces if at else [], "layout": layout}
+
+
+def _health(health: Health, zone: ZoneInfo) -> Figure:
+    at = _local(health.at, zone)
+    rows = range(len(health.streams))
+    names = [label(f"{each.app}/{each.stream}") for each in health.streams]
+    places = {(each.app, each.stream): row for row, each in zip(rows, health.streams, strict=True)}
+    marked = [each for each in health.incidents if (each.app, each.stream) in places]
+    strips = {
+        "type": "heatmap",
+        "x": at,
+        "y": list(rows),
+        "z": [[_severity(verdict) for verdict in each.verdict] for each in health.streams],
+        "text": [[label(verdict or "") for verdict in each.verdict] for each in health.streams],
+        "hovertemplate": "%{x}<br>%{text}<extra></extra>",
+        "zmin": 0,
+        "zmax": 2,
+        "colorscale": [[0, "var(--good)"], [0.5, "var(--warn)"], [1, "var(--bad)"]],
+        "showscale": False,
+        "ygap": 6,
+    }
+    incidents = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": _local([each.started_at for each in marked], zone),
+        "y": [places[each.app, each.stream] for each in marked],
+        "text": [f"<b>{label(each.kind.replace('_', ' '))}</b><br>{label(each.evidence)}" for each in marked],
+        "hovertemplate": "%{x}<br>%{text}<extra></extra>",
+        "marker": {
+            "symbol": "diamond",
+            "size": 11,
+            "color": "var(--ink)",
+            "line": {"width": 2, "color": "var(--surface)"},
+        },
+    }
+    axis = {
+        "tickmode": "array",
+        "tickvals": list(rows),
+        "ticktext": names,
+        "autorange": "reversed",
+        "showgrid": False,
+        "zeroline": False,
+    }
+    layout = {
+        **_layout(),
+        "hovermode": "closest",
+        "showlegend": False,
+        "height": 60 + 32 * len(names),
+        "yaxis": axis,
+        # What stands for the names on a phone.
+        "meta": {"narrow": [label(f"{each.app}/{each.stream}", _NARROW_LABEL_CHARACTERS) for each in health.streams]},
+    }
+    return {"data": [strips, *([incidents] if marked else [])] if names else [], "layout": layout}
+
+
+def _bitrate(health: Health, zone: ZoneInfo, colours: dict[Stream, str]) -> Figure:
+    at = _local(health.at, zone)
+    traces = [
+        _line(label(f"{each.app}/{each.stream}"), at, each.bitrate_bps, colours[each.app, each.stream], "%{y:.3s}bit/s")
+        for each in health.streams[:_SERIES]
+    ]
+    axis = {"rangemode": "tozero", "tickformat": "~s", "ticksuffix": "bit/s"}
+    return {"data": traces, "layout": {**_layout(), "shapes": _bands(health.incidents, zone), "yaxis": axis}}
+
+
+def _usage(usage: Usage) -> Figure:
+    apps = sorted({day.app for day in usage.days})
+    days = sorted({day.day for day in usage.days})
+    sent = {(day.app, day.day): day.egress_bytes for day in usage.days}
+    traces = [
+        {
+            "type": "bar",
+            "name": label(app),
+            "x": [day.isoformat() for day in days],
+            "y": [sent.get((app, day), 0) for day in days],
+            "text": [amount(sent.get((app, day), 0), "B") for day in days],
+            "textposition": "none",
+            "hovertemplate": "%{text}",
+            "marker": {"color": _colour(index)},
+        }
+        for index, app in enumerate(apps)
+    ]
+    layout = {
+        **_layout(),
+        "barmode": "stack",
+        "bargap": 0.35,
+        "xaxis": {"type": "category"},
+        "yaxis": {"tickformat": "~s", "ticksuffix": "B"},
+    }
+    return {"data": traces, "layout": layout}
+
+
+def _line(name: str, at: list[str], values: Sequence[float | None], colour: str, hover: str) -> Figure:
+    return {
+        "type": "scatter",
+        # A single point has no line to be seen by.
+        "mode": "lines" if len(at) > 1 else "markers",
+        "name": name,
+        "x": at,
+        "y": list(values),
+        "line": {"width": 2, "color": colour},
+        "marker": {"color": colour},
+        "hovertemplate": hover,
+    }
+
+
+def _bands(incidents: Sequence[Incident], zone: ZoneInfo) -> list[Figure]:
+    """Incidents as shaded stretches of time behind the curves."""
+    return [
+        {
+            "type": "rect",
+            "xref": "x",
+            "yref": "paper",
+            "x0": _local([incident.started_at], zone)[0],
+            "x1": _local([incident.ended_at], zone)[0],
+            "y0": 0,
+            "y1": 1,
+            "layer": "below",
+            "fillcolor": "var(--bad)",
+            "opacity": 0.14,
+            "line": {"width": 1, "color": "var(--bad)"},
+        }
+        for incident in incidents[:_MAX_BANDS]
+    ]
+
+
+def _layout() -> Figure:
+    return {"xaxis": {"type": "date"}, "hovermode": "x unified"}
+
+
+def _severity(verdict: str | None) -> int | None:
+    if verdict is None:
+        return None
+    if verdict == HEALTHY:
+        return 0
+    return 2 if verdict.startswith("no data") else 1
+
+
+def _colour(index: int) -> str:
+    return _REST if index >= _SERIES else f"var(--series-{index + 1})"
+
+
+def _local(times: Sequence[datetime], zone: ZoneInfo) -> list[str]:
+    # Plotly knows no time zones: it is given the digits of the wall clock.
+    return [f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S}" for at in times]

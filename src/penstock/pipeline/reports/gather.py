@@ -1,0 +1,278 @@
+"""Gold to what a report says.
+
+Owns sums over a span of time, and what is left out so that a page stays small: steps of the axis and rows of lists are
+bounded. Percentiles over several hours come from the histograms that were added up, never from other percentiles.
+Reads nothing: tables come from whoever calls.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.pipeline.reports.gather_quality import quality_part
+from penstock.pipeline.reports.report import (
+    Audience,
+    DataQuality,
+    DayUsage,
+    Health,
+    Incident,
+    Recording,
+    Recordings,
+    Report,
+    StreamCurve,
+    StreamHealth,
+    StreamUsage,
+    Totals,
+    Usage,
+)
+
+NEEDED_TABLES: Final = (
+    "gold.audience",
+    "gold.view_quality",
+    "gold.stream_health",
+    "gold.incidents",
+    "gold.usage",
+    "gold.recordings",
+    "gold.data_quality",
+    "rollup.histogram_hours",
+)
+
+HEALTHY: Final = "healthy"
+
+_MAX_STEPS: Final = 480
+_MAX_CURVES: Final = 8
+_MAX_HEALTH_ROWS: Final = 20
+_MAX_LISTED: Final = 100
+_STEPS_MINUTES: Final = (1, 2, 5, 10, 15, 30, 60, 120, 360, 720, 1440)
+_MINUTE: Final = timedelta(minutes=1)
+_MINUTE_US: Final = 60_000_000
+
+Row = dict[str, Any]
+Stream = tuple[str, str]
+
+
+def gather(
+    tables: Mapping[str, pa.Table], made_at: datetime, since: datetime | None = None, until: datetime | None = None
+) -> Report:
+    """A report on the rows of NEEDED_TABLES, which the caller has cut to the span."""
+    audience, health = tables["gold.audience"], tables["gold.stream_health"]
+    first_at, newest_at = _ends([audience, health])
+    axis = _Axis(first_at, newest_at)
+    return Report(
+        made_at=made_at,
+        since=since,
+        until=until,
+        first_at=first_at,
+        newest_at=newest_at,
+        totals=_totals(tables),
+        audience=_audience(audience, axis),
+        quality=quality_part(tables["gold.view_quality"], tables["rollup.histogram_hours"]),
+        health=_health(health, tables["gold.incidents"], axis),
+        usage=_usage(tables["gold.usage"]),
+        recordings=_recordings(tables["gold.recordings"]),
+        data_quality=_data_quality(tables["gold.data_quality"]),
+    )
+
+
+class _Axis:
+    """Equal steps of whole minutes, aligned to UTC, over what there is."""
+
+    def __init__(self, first_at: datetime | None, newest_at: datetime | None) -> None:
+        self.step_minutes = 1
+        self.at: tuple[datetime, ...] = ()
+        if first_at is None or newest_at is None:
+            return
+        minutes = (newest_at - first_at) / _MINUTE
+        fitting = [each for each in _STEPS_MINUTES if minutes / each < _MAX_STEPS - 1]
+        # Beyond the longest step of the ladder a step is as many days as it takes.
+        self.step_minutes = fitting[0] if fitting else 1440 * (int(minutes / 1440 / _MAX_STEPS) + 1)
+        step = self.step_minutes * _MINUTE
+        start = first_at - (first_at - datetime(1970, 1, 1, tzinfo=UTC)) % step
+        self.at = tuple(start + index * step for index in range(-((start - newest_at) // step)))
+
+    def with_step(self, table: pa.Table) -> pa.Table:
+        """The table with the number of each row's step."""
+        if not self.at:
+            return table.append_column("step", pa.array([], pa.int64()))
+        since_start = pc.subtract(table["minute"].cast(pa.int64()), _micros(self.at[0]))
+        return table.append_column("step", pc.divide(since_start, self.step_minutes * _MINUTE_US))
+
+
+def _totals(tables: Mapping[str, pa.Table]) -> Totals:
+    audience, usage, recordings = tables["gold.audience"], tables["gold.usage"], tables["gold.recordings"]
+    views = tables["gold.view_quality"].filter(pc.field("dimension") == "all")
+    minutes = audience.group_by("minute").aggregate([("watched_us", "sum")]).sort_by("minute").to_pylist()
+    busiest = max(minutes, key=lambda row: row["watched_us_sum"], default=None)
+    streams = {_stream(row) for name in ("audience", "stream_health") for row in _streams_of(tables[f"gold.{name}"])}
+    return Totals(
+        streams=len(streams),
+        views=_sum(views, "views"),
+        failed_starts=_sum(views, "failed_starts"),
+        watched_us=_sum(audience, "watched_us"),
+        busiest_viewers=0.0 if busiest is None else round(busiest["watched_us_sum"] / _MINUTE_US, 1),
+        busiest_at=None if busiest is None else busiest["minute"],
+        ingress_bytes=_sum(usage, "ingress_bytes"),
+        egress_bytes=_sum(usage, "egress_bytes"),
+        incidents=tables["gold.incidents"].num_rows,
+        recordings=recordings.num_rows,
+        recorded_ms=_sum(recordings, "duration_ms"),
+        recorded_bytes=_sum(recordings, "bytes"),
+        is_estimated=any(pc.any(each["is_estimated"]).as_py() or False for each in (audience, usage)),
+    )
+
+
+def _audience(table: pa.Table, axis: _Axis) -> Audience:
+    watched = table.group_by(["app", "stream"]).aggregate([("watched_us", "sum")]).to_pylist()
+    ranked = [_stream(row) for row in sorted(watched, key=lambda row: (-row["watched_us_sum"], _stream(row)))]
+    shown = set(ranked[:_MAX_CURVES])
+    steps = (
+        axis.with_step(table)
+        .group_by(["app", "stream", "step"])
+        .aggregate([("watched_us", "sum"), ("viewers_peak", "max")])
+        .to_pylist()
+    )
+    watched_us: dict[Stream | None, list[int]] = {name: [0] * len(axis.at) for name in ranked[:_MAX_CURVES]}
+    peaks: dict[Stream | None, list[int]] = {name: [0] * len(axis.at) for name in ranked[:_MAX_CURVES]}
+    for row in steps:
+        name = _stream(row) if _stream(row) in shown else None
+        step = row["step"]
+        watched_us.setdefault(name, [0] * len(axis.at))[step] += row["watched_us_sum"]
+        highest = peaks.setdefault(name, [0] * len(axis.at))
+        highest[step] = max(highest[step], row["viewers_peak_max"])
+    step_us = axis.step_minutes * _MINUTE_US
+    curves = (
+        StreamCurve(
+            app=None if name is None else name[0],
+            stream=None if name is None else name[1],
+            viewers_avg=tuple(round(each / step_us, 2) for each in amounts),
+            viewers_peak=tuple(peaks[name]),
+        )
+        for name, amounts in watched_us.items()
+    )
+    return Audience(axis.step_minutes, axis.at, tuple(curves))
+
+
+def _health(table: pa.Table, incidents: pa.Table, axis: _Axis) -> Health:
+    rows: dict[Stream, list[Row]] = {}
+    wanted = ("app", "stream", "step", "verdict", "ingress_bytes", "sampled_us")
+    for row in axis.with_step(table).sort_by("minute").select(wanted).to_pylist():
+        rows.setdefault(_stream(row), []).append(row)
+    found = [_stream_health(name, minutes, len(axis.at)) for name, minutes in rows.items()]
+    ranked = sorted(found, key=lambda each: (each.healthy_minutes - each.minutes, -each.minutes, each.app, each.stream))
+    happened = [_incident(row) for row in incidents.to_pylist()]
+    happened.sort(key=lambda each: (each.started_at, each.app, each.stream, each.kind), reverse=True)
+    return Health(
+        axis.step_minutes,
+        axis.at,
+        tuple(ranked[:_MAX_HEALTH_ROWS]),
+        len(ranked[_MAX_HEALTH_ROWS:]),
+        tuple(happened[:_MAX_LISTED]),
+        len(happened[_MAX_LISTED:]),
+    )
+
+
+def _stream_health(name: Stream, minutes: Iterable[Row], steps: int) -> StreamHealth:
+    received_bytes, sampled_us = [0] * steps, [0] * steps
+    verdicts: list[str | None] = [None] * steps
+    total = healthy = 0
+    for row in minutes:
+        step = row["step"]
+        received_bytes[step] += row["ingress_bytes"]
+        sampled_us[step] += row["sampled_us"]
+        total += 1
+        healthy += row["verdict"] == HEALTHY
+        if verdicts[step] is None or (verdicts[step] == HEALTHY and row["verdict"] != HEALTHY):
+            verdicts[step] = row["verdict"]
+    bitrates = (
+        received * 8_000_000 // sampled if sampled else None
+        for received, sampled in zip(received_bytes, sampled_us, strict=True)
+    )
+    return StreamHealth(*name, tuple(bitrates), tuple(verdicts), total, healthy)
+
+
+def _incident(row: Row) -> Incident:
+    return Incident(**{name: row[name] for name in Incident.__dataclass_fields__})
+
+
+def _usage(table: pa.Table) -> Usage:
+    sums = [("ingress_bytes", "sum"), ("egress_bytes", "sum"), ("watched_us", "sum")]
+    more = [*sums, ("egress_bps_p95", "max"), ("is_estimated", "max"), ("day", "count")]
+    streams = table.group_by(["app", "stream"]).aggregate(more).to_pylist()
+    streams.sort(key=lambda row: (-row["egress_bytes_sum"], -row["ingress_bytes_sum"], _stream(row)))
+    days = table.group_by(["day", "app"]).aggregate(sums).to_pylist()
+    return Usage(
+        streams=tuple(
+            StreamUsage(
+                app=row["app"],
+                stream=row["stream"],
+                days=row["day_count"],
+                ingress_bytes=row["ingress_bytes_sum"],
+                egress_bytes=row["egress_bytes_sum"],
+                viewer_minutes=round(row["watched_us_sum"] / _MINUTE_US, 2),
+                egress_bps_p95=row["egress_bps_p95_max"],
+                is_estimated=row["is_estimated_max"],
+            )
+            for row in streams[:_MAX_LISTED]
+        ),
+        streams_left_out=len(streams[_MAX_LISTED:]),
+        days=tuple(
+            DayUsage(
+                day=row["day"],
+                app=row["app"],
+                ingress_bytes=row["ingress_bytes_sum"],
+                egress_bytes=row["egress_bytes_sum"],
+                viewer_minutes=round(row["watched_us_sum"] / _MINUTE_US, 2),
+            )
+            for row in sorted(days, key=lambda row: (row["day"], row["app"]))
+        ),
+    )
+
+
+def _recordings(table: pa.Table) -> Recordings:
+    newest = table.sort_by([("started_at", "descending"), ("path", "ascending")])
+    rows = newest.slice(0, _MAX_LISTED).select(list(Recording.__dataclass_fields__)).to_pylist()
+    return Recordings(tuple(Recording(**row) for row in rows), max(table.num_rows - _MAX_LISTED, 0))
+
+
+def _data_quality(table: pa.Table) -> tuple[DataQuality, ...]:
+    checks: dict[tuple[str, str], list[Row]] = {}
+    for row in table.sort_by([("at", "ascending"), ("subject", "ascending")]).to_pylist():
+        checks.setdefault((row["table"], row["check"]), []).append(row)
+    return tuple(
+        DataQuality(
+            table=name,
+            check=check,
+            violations=sum(row["violations"] for row in rows),
+            subjects=len({row["subject"] for row in rows}),
+            last_at=rows[-1]["at"],
+            detail=rows[-1]["detail"],
+        )
+        for (name, check), rows in sorted(checks.items())
+    )
+
+
+def _ends(tables: Iterable[pa.Table]) -> tuple[datetime | None, datetime | None]:
+    ends = [pc.min_max(table["minute"]).as_py() for table in tables if table.num_rows]
+    if not ends:
+        return None, None
+    return min(each["min"] for each in ends), max(each["max"] for each in ends) + _MINUTE
+
+
+def _streams_of(table: pa.Table) -> list[Row]:
+    rows: list[Row] = table.group_by(["app", "stream"]).aggregate([]).to_pylist()
+    return rows
+
+
+def _stream(row: Row) -> Stream:
+    return row["app"], row["stream"]
+
+
+def _sum(table: pa.Table, column: str) -> int:
+    return int(pc.sum(table[column]).as_py() or 0)
+
+
+def _micros(at: datetime) -> int:
+    return int((at - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))

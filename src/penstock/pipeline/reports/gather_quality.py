@@ -1,0 +1,113 @@
+"""How well views went, summed over hours: of all, of each stream, of each cut and of each hour.
+
+Owns how figures of hours are put together: amounts are added and then divided; percentiles are read from buckets that
+were added; scores are weighed by views, since a score has no parts to add.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.pipeline.histograms import middle_of
+from penstock.pipeline.reports.report import CutQuality, HourQuality, Quality, QualityPart, StreamQuality
+
+_MAX_STREAMS: Final = 50
+_MAX_VALUES_OF_A_CUT: Final = 8
+_CUTS: Final = ("server", "protocol", "client", "network")
+_AMOUNTS: Final = (
+    "views",
+    "failed_starts",
+    "exits_before_picture",
+    "watched_us",
+    "stalled_us",
+    "bytes_sent",
+    "skipped_bytes",
+    "starts",
+    "weighed_score",
+)
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+
+
+def quality_part(rows: pa.Table, buckets: pa.Table) -> QualityPart:
+    """Rows of gold.view_quality and rollup.histogram_hours to four tellings of the same."""
+    rows = _weighed(rows)
+    of_all, buckets_of_all = (table.filter(pc.field("dimension") == "all") for table in (rows, buckets))
+    of_cuts, buckets_of_cuts = (table.filter(pc.field("dimension") != "all") for table in (rows, buckets))
+    streams = _qualities(of_all, buckets_of_all, ["app", "stream"])
+    cuts = _qualities(of_cuts, buckets_of_cuts, ["dimension", "value"])
+    hours = _qualities(of_all, buckets_of_all, ["hour_at"])
+    listed_cuts = [
+        each
+        for dimension in _CUTS
+        for each in _busiest({key: cuts[key] for key in cuts if key[0] == dimension})[:_MAX_VALUES_OF_A_CUT]
+    ]
+    return QualityPart(
+        all=_qualities(of_all, buckets_of_all, ["dimension"]).get(("all",), _quality({}, [])),
+        streams=tuple(StreamQuality(key[0], key[1], found) for key, found in _busiest(streams)[:_MAX_STREAMS]),
+        cuts=tuple(CutQuality(key[0], key[1], found) for key, found in listed_cuts),
+        hours=tuple(HourQuality(key[0], hours[key]) for key in sorted(hours)),
+    )
+
+
+def percentile(counts: Sequence[tuple[int, int]], percent: int) -> int | None:
+    """The value at a rank, by buckets and their counts; None if nothing was counted."""
+    rank = -(-sum(count for _, count in counts) * percent // 100)
+    seen = 0
+    for bucket, count in sorted(counts):
+        seen += count
+        if seen >= rank > 0:
+            return middle_of(bucket)
+    return None
+
+
+def _weighed(rows: pa.Table) -> pa.Table:
+    starts = pc.add(rows["views"], rows["failed_starts"])
+    score = pc.multiply(rows["score"], starts.cast(pa.float64()))
+    return rows.append_column("starts", starts).append_column("weighed_score", score)
+
+
+def _busiest(qualities: dict[Key, Quality]) -> list[tuple[Key, Quality]]:
+    return sorted(qualities.items(), key=lambda item: (-item[1].views - item[1].failed_starts, item[0]))
+
+
+def _qualities(rows: pa.Table, buckets: pa.Table, keys: list[str]) -> dict[Key, Quality]:
+    # In the order of the rows, so that floats are added the same way each time.
+    sums = rows.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in _AMOUNTS]).to_pylist()
+    counted = buckets.group_by([*keys, "metric", "bucket"]).aggregate([("count", "sum")]).to_pylist()
+    buckets_of: dict[Key, list[Row]] = {}
+    for row in counted:
+        buckets_of.setdefault(tuple(row[key] for key in keys), []).append(row)
+    found = {tuple(row[key] for key in keys): row for row in sums}
+    return {key: _quality(row, buckets_of.get(key, [])) for key, row in found.items()}
+
+
+def _quality(sums: Row, buckets: Iterable[Row]) -> Quality:
+    total = {name: sums.get(f"{name}_sum") or 0 for name in _AMOUNTS}
+    counts: dict[str, list[tuple[int, int]]] = {}
+    for row in buckets:
+        counts.setdefault(row["metric"], []).append((row["bucket"], row["count_sum"]))
+    startup_us, lag_ms = counts.get("startup_us", []), counts.get("lag_ms", [])
+    return Quality(
+        views=total["views"],
+        failed_starts=total["failed_starts"],
+        exits_before_picture=total["exits_before_picture"],
+        startup_ms_p50=_milliseconds(percentile(startup_us, 50)),
+        startup_ms_p95=_milliseconds(percentile(startup_us, 95)),
+        startup_ms_p99=_milliseconds(percentile(startup_us, 99)),
+        lag_ms_p95=percentile(lag_ms, 95),
+        stall_ratio=_ratio(total["stalled_us"], total["watched_us"]),
+        drop_rate=_ratio(total["skipped_bytes"], total["bytes_sent"] + total["skipped_bytes"]),
+        score=round(total["weighed_score"] / total["starts"], 1) if total["starts"] else None,
+    )
+
+
+def _milliseconds(value_us: int | None) -> int | None:
+    return None if value_us is None else value_us // 1000
+
+
+def _ratio(part: int, whole: int) -> float:
+    return round(part / whole, 6) if whole else 0.0
