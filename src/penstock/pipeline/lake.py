@@ -6,11 +6,13 @@ Owns where files lie and what they are called:
     silver/{table}/hour=…/{run}-{n}.parquet     listed in commits
     rollup/{table}/hour=…/{run}-{n}.parquet     listed in commits
     gold/{table}/date=…/part.parquet            replaced in one step, for anyone to read at any time
+    _live/{layer}.{table}                       names of the listed files, one on each line, for views in SQL
     _staging/{run}/…                            what a run is writing; nobody else's business
 
 Rows of a file are sorted by the table's key. Spark writes and reads the files; this module never looks at rows.
 """
 
+import io
 import secrets
 import time
 from collections.abc import Collection, Iterable
@@ -20,6 +22,7 @@ from typing import Any, Final
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock import __version__
@@ -28,12 +31,19 @@ from penstock.facts import FACTS
 from penstock.pipeline.commits import BootSpan, Change, Commit, CommitLog, DataFile, Snapshot, Touched
 from penstock.pipeline.schemas import bronze_schema, table_schema
 from penstock.pipeline.storage import Storage
-from penstock.pipeline.tables import TABLES, TRANSFORMS_VERSION, Table
+from penstock.pipeline.tables import TABLES, TRANSFORMS_VERSION, Partition, Table
 
 WHOLE: Final = ""
 """The partition of a table that has none."""
 _STAGED_PARTITION: Final = "__partition"
-_HOUR: Final = StructField("hour", StringType(), nullable=False)
+VIEWS_ONLY: Final = frozenset(("silver.viewer_samples",))
+"""Tables that are nothing but a look at another one."""
+# Of long ago, and without rows: where nothing else is yet.
+_FIRST_PARTITION: Final = {
+    "hour": "hour=1970-01-01T00/empty.parquet",
+    "day": "date=1970-01-01/part.parquet",
+    None: "part.parquet",
+}
 
 
 def new_run_id(now_us: int) -> str:
@@ -75,6 +85,27 @@ class Lake:
             return found
         wanted = {_gold_path(TABLES[table], day) for day in days}
         return [path for path in found if path in wanted]
+
+    def create(self) -> None:
+        """Make what views over the tables need: the schema of each table as of now, and a file without rows.
+
+        Spark takes the schema of a folder from `_common_metadata`, so that files from before a column was added are
+        read as if they had it.
+        """
+        for table in stored_tables():
+            schema = to_arrow_schema(_schema_of_files(table), timezone="UTC")
+            described = io.BytesIO()
+            pq.write_metadata(schema, described)
+            path = f"{_folder(table)}/_common_metadata"
+            if not self.storage.exists(path) or self.storage.read(path) != described.getvalue():
+                self.storage.put(path, described.getvalue())
+            path = f"{_folder(table)}/{_FIRST_PARTITION[_partition_of(table)]}"
+            if not self.storage.exists(path):
+                empty = io.BytesIO()
+                pq.write_table(schema.empty_table(), empty)
+                self.storage.put(path, empty.getvalue())
+            if not table.startswith("gold.") and not self.storage.exists(f"_live/{table}"):
+                self.storage.put(f"_live/{table}", b"")
 
     def begin(self, snapshot: Snapshot, stage: str, now_us: int, run_id: str | None = None) -> "Transaction":
         """Start to write what will be the commit after this state."""
@@ -174,6 +205,9 @@ class Transaction:
             counts=counts or {},
         )
         after = self._log.append(self.snapshot, commit)
+        for table in sorted({change.table for change in self._changes}):
+            names = (file.path.rpartition("/")[2] for file in after.files(table))
+            self.lake.storage.put(f"_live/{table}", "".join(f"{name}\n" for name in names).encode())
         self.lake.storage.delete_folder(f"_staging/{self.run_id}")
         return after
 
@@ -225,6 +259,11 @@ class Transaction:
         }
 
 
+def stored_tables() -> list[str]:
+    """Every table that has files."""
+    return [*(f"bronze.{kind}" for kind in FACTS), *(name for name in TABLES if name not in VIEWS_ONLY)]
+
+
 def _folder(table: str) -> str:
     layer, _, name = table.partition(".")
     return f"bronze/kind={name}" if layer == "bronze" else f"{layer}/{name}"
@@ -235,14 +274,22 @@ def _gold_path(table: Table, day: str) -> str:
     return f"{folder}/part.parquet" if table.partition is None else f"{folder}/date={day}/part.parquet"
 
 
-def _schema_with_partition(table: str) -> StructType:
+def _partition_of(table: str) -> Partition:
+    return "hour" if table.startswith("bronze.") else TABLES[table].partition
+
+
+def _schema_of_files(table: str) -> StructType:
     layer, _, kind = table.partition(".")
     if layer == "bronze":
         if kind not in FACTS:
             raise LakeError(f"there is no kind of fact called {kind}")
-        return StructType([*bronze_schema(), _HOUR])
-    known = TABLES.get(table)
-    if known is None:
+        return bronze_schema()
+    if table not in TABLES:
         raise LakeError(f"there is no table called {table}")
-    partition = {"hour": [_HOUR], "day": [StructField("date", StringType(), nullable=False)], None: []}[known.partition]
-    return StructType([*table_schema(known), *partition])
+    return table_schema(TABLES[table])
+
+
+def _schema_with_partition(table: str) -> StructType:
+    fields = _schema_of_files(table)
+    names = {"hour": ["hour"], "day": ["date"], None: []}[_partition_of(table)]
+    return StructType([*fields, *(StructField(name, StringType(), nullable=False) for name in names)])

@@ -1,0 +1,182 @@
+"""Which partitions a run has to compute: from what new facts touched to hours and days, without looking at a row.
+
+Owns the closure: what else changes when an hour changes. It may name a partition too many, never one too few, so that a
+run after run gives the same tables as one rebuild.
+
+- Deltas of a view in a later hour rest on its totals before: the later hours of views that began in the same hours.
+- A view's row is made of all its hours: the hour in which it began.
+- An open view counts until it was last seen, which may have been hours ago: gold from the hour of facts before.
+- A view whose server is lost has ended: the hours that such a server spoke last in.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.pipeline.commits import BootSpan, Snapshot
+from penstock.pipeline.hours import day_of, days_of, hour_of_us, hours_between, shifted
+
+VIEW_KINDS: Final = ("play_started", "play_first_keyframe", "play_stopped", "viewer_sample")
+STREAM_KINDS: Final = ("stream_sample", "publish_stopped")
+SESSION_KINDS: Final = ("connection_opened", "connection_closed", "publish_started", "publish_stopped")
+RECORDING_KINDS: Final = ("recording_segment_closed", "recording_gap")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Partitions to compute, as hours of their tables."""
+
+    view_hours: frozenset[str] = frozenset()
+    """Of rollup.view_minutes."""
+    view_starts: frozenset[str] = frozenset()
+    """Of silver.views."""
+    connection_starts: frozenset[str] = frozenset()
+    publication_starts: frozenset[str] = frozenset()
+    stream_hours: frozenset[str] = frozenset()
+    """Of silver.stream_seconds."""
+    recording_hours: frozenset[str] = frozenset()
+    audience_hours: frozenset[str] = frozenset()
+    """Of gold.audience and the lag in rollup.histogram_hours."""
+    fact_hours: frozenset[str] = frozenset()
+    """Of the checks on facts."""
+
+    @property
+    def quality_hours(self) -> frozenset[str]:
+        """Of rollup.histogram_hours and gold.view_quality."""
+        return self.audience_hours | self.view_starts
+
+    @property
+    def gold_days(self) -> frozenset[str]:
+        """Of all gold."""
+        return days_of(self.quality_hours | self.stream_hours | self.fact_hours | self.publication_starts)
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__slots__)
+
+
+def lost_boots(boots: Iterable[BootSpan], as_of_us: int, silent_us: int) -> list[BootSpan]:
+    """Those that can tell no more: a newer boot of the same server has spoken, or they are silent for too long."""
+    known = list(boots)
+    newest: dict[str, int] = {}
+    for boot in known:
+        newest[boot.server_id] = max(newest.get(boot.server_id, 0), boot.first_at_us)
+    return [
+        boot
+        for boot in known
+        if boot.first_at_us < newest[boot.server_id] or boot.is_stopped or boot.last_at_us < as_of_us - silent_us
+    ]
+
+
+def plan_increment(snapshot: Snapshot, as_of_us: int, silent_us: int) -> Plan:
+    """What the pending facts and the servers that were lost meanwhile make necessary."""
+    touched = snapshot.pending
+    lost = lost_boots(snapshot.boots.values(), as_of_us, silent_us)
+    lost_ids = {boot.boot_id for boot in lost}
+    last_hours = {boot.boot_id: hour_of_us(boot.last_at_us) for boot in lost}
+
+    direct = _hours_of(touched.hours, VIEW_KINDS)
+    starts = frozenset(start for held in touched.view_starts.values() for start in held)
+    view_hours = direct | _later_hours(snapshot, touched.view_starts)
+    ended = _open_partitions(snapshot, "silver.views", lost_ids)
+    ended_hours = {last_hours[boot_id] for boots in ended.values() for boot_id in boots if boot_id in last_hours}
+    audience = {hour for each in view_hours for hour in _since_facts_before(snapshot, each, view_hours)} | {
+        each for hour in ended_hours for each in (shifted(hour, -1), hour)
+    }
+
+    streams = _hours_of(touched.hours, STREAM_KINDS)
+    known_streams = snapshot.partitions("bronze.stream_sample")
+    following = {next((known for known in known_streams if known > hour), None) for hour in streams}
+    publications_open = _open_partitions(snapshot, "silver.publications", None if streams else lost_ids)
+    return Plan(
+        view_hours=frozenset(view_hours),
+        view_starts=starts | ended.keys(),
+        connection_starts=_hours_of(touched.hours, ("connection_opened",))
+        | _sessions(touched.hours, "connection_closed", touched.session_starts)
+        | _open_partitions(snapshot, "silver.connections", lost_ids).keys(),
+        publication_starts=_hours_of(touched.hours, ("publish_started",))
+        | _sessions(touched.hours, "publish_stopped", touched.session_starts)
+        | publications_open.keys(),
+        stream_hours=streams | {hour for hour in following if hour is not None},
+        recording_hours=_hours_of(touched.hours, RECORDING_KINDS),
+        audience_hours=frozenset(audience),
+        fact_hours=frozenset(hour for hours in touched.hours.values() for hour in hours),
+    )
+
+
+def plan_rebuild(snapshot: Snapshot, days: Iterable[str]) -> Plan:
+    """Everything of these days."""
+    wanted = set(days)
+
+    def hours(*kinds: str) -> frozenset[str]:
+        held = {hour for kind in kinds for hour in snapshot.partitions(f"bronze.{kind}")}
+        return frozenset(hour for hour in held if day_of(hour) in wanted)
+
+    view_hours = hours(*VIEW_KINDS)
+    starts = frozenset(
+        start for hour in view_hours for start in snapshot.view_starts.get(hour, ()) if day_of(start) in wanted
+    )
+    span = hours_between(min(view_hours), max(view_hours)) if view_hours else []
+    facts = {table.partition(".")[2] for table in snapshot.tables if table.startswith("bronze.")}
+    return Plan(
+        view_hours=view_hours,
+        view_starts=starts | view_hours,
+        connection_starts=hours("connection_opened", "connection_closed"),
+        publication_starts=hours("publish_started", "publish_stopped"),
+        stream_hours=hours(*STREAM_KINDS),
+        recording_hours=hours(*RECORDING_KINDS),
+        audience_hours=frozenset(hour for hour in span if day_of(hour) in wanted),
+        fact_hours=hours(*facts),
+    )
+
+
+def hours_with_views_of(snapshot: Snapshot, starts: Iterable[str]) -> list[str]:
+    """The hours of facts about views that began in these hours."""
+    wanted = set(starts)
+    return sorted(hour for hour, held in snapshot.view_starts.items() if held & wanted)
+
+
+def starts_of_views_in(snapshot: Snapshot, hours: Iterable[str]) -> list[str]:
+    """The hours in which those views began that were there in one of these hours."""
+    wanted = sorted(hours)
+    found = []
+    for start in snapshot.partitions("silver.views"):
+        lasts = [file.stats.get("last_hour") or start for file in snapshot.files("silver.views", [start])]
+        if any(start <= hour <= max(lasts) for hour in wanted):
+            found.append(start)
+    return found
+
+
+def _hours_of(touched: Mapping[str, frozenset[str]], kinds: Iterable[str]) -> frozenset[str]:
+    return frozenset(hour for kind in kinds for hour in touched.get(kind, ()))
+
+
+def _sessions(touched: Mapping[str, frozenset[str]], kind: str, starts: frozenset[str]) -> frozenset[str]:
+    return starts if touched.get(kind) else frozenset()
+
+
+def _later_hours(snapshot: Snapshot, touched: Mapping[str, frozenset[str]]) -> set[str]:
+    """Hours after a touched one that hold views which began in the same hours as the touched ones."""
+    return {
+        later
+        for hour, starts in touched.items()
+        for later, held in snapshot.view_starts.items()
+        if later > hour and held & starts
+    }
+
+
+def _since_facts_before(snapshot: Snapshot, hour: str, touched: Iterable[str]) -> list[str]:
+    """An hour, and those back to the one in which open views were last told of before this run."""
+    fresh = set(touched)
+    before = [known for known in snapshot.partitions("rollup.view_minutes") if known < hour and known not in fresh]
+    is_anyone_there = bool(_open_partitions(snapshot, "silver.views", None))
+    return hours_between(max(before), hour) if before and is_anyone_there else [hour]
+
+
+def _open_partitions(snapshot: Snapshot, table: str, boots: set[str] | None) -> dict[str, list[str]]:
+    """Partitions with rows that are still open, waiting for one of these boots, or for any."""
+    found: dict[str, list[str]] = {}
+    for partition in snapshot.partitions(table):
+        waiting = [boot for file in snapshot.files(table, [partition]) for boot in file.stats.get("open_boots", ())]
+        if waiting and (boots is None or boots & set(waiting)):
+            found[partition] = waiting
+    return found

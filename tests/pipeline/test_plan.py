@@ -1,0 +1,163 @@
+"""What a run has to compute: partitions from what was touched, without a row of data."""
+
+from typing import Any
+
+import pytest
+
+from penstock.pipeline.commits import BootSpan, DataFile, Snapshot, Touched
+from penstock.pipeline.hours import (
+    day_of,
+    hour_of_us,
+    hours_between,
+    hours_of_day,
+    runs_of,
+    shifted,
+    shifted_day,
+    us_of_hour,
+)
+from penstock.pipeline.plan import (
+    hours_with_views_of,
+    lost_boots,
+    plan_increment,
+    plan_rebuild,
+    starts_of_views_in,
+)
+
+H = "2026-11-15T{:02d}".format
+MINUTE_US = 60_000_000
+SILENT_US = 90_000_000
+
+
+def boot(boot_id: str, first: str, last: str, server: str = "s", *, is_stopped: bool = False) -> BootSpan:
+    return BootSpan(hash(boot_id), server, boot_id, us_of_hour(first), us_of_hour(last), 1, 9, 9, is_stopped)
+
+
+def file_of(path: str, **stats: Any) -> DataFile:
+    return DataFile(path, 1, 1, stats)
+
+
+def touched(hours: dict[str, list[str]], starts: dict[str, list[str]], sessions: list[str] | None = None) -> Touched:
+    return Touched(
+        {kind: frozenset(held) for kind, held in hours.items()},
+        {hour: frozenset(held) for hour, held in starts.items()},
+        frozenset(sessions or []),
+    )
+
+
+def test_hours_are_spelled_and_counted_in_utc() -> None:
+    assert hour_of_us(1_763_236_799_999_999) == "2025-11-15T19"
+    assert us_of_hour("2025-11-15T20") == 1_763_236_800_000_000
+    assert shifted("2026-12-31T23", 1) == "2027-01-01T00"
+    assert shifted_day("2026-03-01", -1) == "2026-02-28"
+    assert hours_between("2026-11-14T23", "2026-11-15T01") == ["2026-11-14T23", "2026-11-15T00", "2026-11-15T01"]
+    assert (day_of(H(7)), len(hours_of_day("2026-11-15"))) == ("2026-11-15", 24)
+
+
+def test_hours_run_on_until_another_known_hour_lies_between_or_they_are_many() -> None:
+    known = [H(1), H(2), H(3), H(7), H(9)]
+    assert list(runs_of([H(7), H(1), H(3)], known, 24)) == [[H(1)], [H(3), H(7)]]
+    assert list(runs_of([H(1), H(2), H(3)], known, 2)) == [[H(1), H(2)], [H(3)]]
+    assert list(runs_of([], known, 2)) == []
+
+
+def test_new_facts_of_the_newest_hour_touch_that_hour_and_the_starts_of_its_views() -> None:
+    snapshot = Snapshot(
+        pending=touched({"viewer_sample": [H(20)], "stream_sample": [H(20)]}, {H(20): [H(18), H(20)]}),
+        view_starts={H(18): frozenset([H(18)]), H(19): frozenset([H(18)]), H(20): frozenset([H(18), H(20)])},
+        boots={1: boot("b", H(18), H(20))},
+    )
+    plan = plan_increment(snapshot, us_of_hour(H(20)), SILENT_US)
+    assert plan.view_hours == {H(20)}
+    assert plan.view_starts == {H(18), H(20)}
+    assert plan.stream_hours == plan.audience_hours == {H(20)}
+    assert plan.quality_hours == {H(18), H(20)}
+    assert plan.gold_days == {"2026-11-15"}
+
+
+def test_a_late_hour_brings_the_later_hours_of_its_views_along() -> None:
+    snapshot = Snapshot(
+        pending=touched({"viewer_sample": [H(18)], "stream_sample": [H(18)]}, {H(18): [H(17)]}),
+        tables={"bronze.stream_sample": {H(18): (), H(20): (), H(21): ()}},
+        view_starts={H(18): frozenset([H(17)]), H(19): frozenset([H(19)]), H(20): frozenset([H(17), H(20)])},
+    )
+    plan = plan_increment(snapshot, us_of_hour(H(20)), SILENT_US)
+    assert plan.view_hours == {H(18), H(20)}
+    assert plan.stream_hours == {H(18), H(20)}
+
+
+def test_open_views_count_from_where_they_were_last_seen() -> None:
+    tables = {
+        "rollup.view_minutes": {H(17): (file_of("a"),)},
+        "silver.views": {H(17): (file_of("b", open_boots=["b"], last_hour=H(17)),)},
+    }
+    pending = touched({"viewer_sample": [H(20)]}, {H(20): [H(17)]})
+    boots = {1: boot("b", H(17), H(20))}
+    plan = plan_increment(Snapshot(pending=pending, tables=tables, boots=boots), us_of_hour(H(20)), SILENT_US)
+    assert plan.audience_hours == {H(17), H(18), H(19), H(20)}
+    tables["silver.views"] = {H(17): (file_of("b", open_boots=[], last_hour=H(17)),)}
+    plan = plan_increment(Snapshot(pending=pending, tables=tables, boots=boots), us_of_hour(H(20)), SILENT_US)
+    assert plan.audience_hours == {H(20)}
+
+
+def test_what_waits_for_a_lost_server_is_ended_without_new_facts() -> None:
+    tables = {
+        "silver.views": {
+            H(16): (file_of("a", open_boots=["alive"], last_hour=H(18)),),
+            H(17): (file_of("b", open_boots=["dead"], last_hour=H(18)),),
+        },
+        "silver.connections": {H(17): (file_of("c", open_boots=["dead"]),)},
+        "silver.publications": {H(16): (file_of("d", open_boots=["dead"]),)},
+    }
+    boots = {1: boot("dead", H(16), H(18)), 2: boot("alive", H(16), H(20), "t")}
+    plan = plan_increment(Snapshot(tables=tables, boots=boots), us_of_hour(H(20)), SILENT_US)
+    assert plan.view_starts == {H(17)}
+    assert plan.connection_starts == {H(17)}
+    assert plan.publication_starts == {H(16)}
+    assert plan.audience_hours == {H(17), H(18)}
+    alive = {2: boots[2], 1: boot("dead", H(16), H(20))}
+    assert not plan_increment(Snapshot(tables=tables, boots=alive), us_of_hour(H(20)), SILENT_US)
+
+
+@pytest.mark.parametrize(
+    ("boots", "lost"),
+    [
+        ([boot("a", H(1), H(2))], []),
+        ([boot("a", H(1), H(1))], ["a"]),
+        ([boot("a", H(1), H(2)), boot("b", H(2), H(2))], ["a"]),
+        ([boot("a", H(1), H(2)), boot("b", H(2), H(2), "other")], []),
+        ([boot("a", H(1), H(2), is_stopped=True)], ["a"]),
+    ],
+)
+def test_a_boot_is_lost_when_it_stopped_or_is_silent_or_a_newer_one_speaks(
+    boots: list[BootSpan], lost: list[str]
+) -> None:
+    as_of_us = us_of_hour(H(2)) + MINUTE_US
+    assert [each.boot_id for each in lost_boots(boots, as_of_us, SILENT_US)] == lost
+
+
+def test_a_rebuild_of_a_day_takes_all_of_it_and_no_more() -> None:
+    hours = {"2026-11-14T23": (), H(3): (), H(5): ()}
+    snapshot = Snapshot(
+        tables={"bronze.viewer_sample": hours, "bronze.publish_started": {H(3): ()}, "silver.views": {}},
+        view_starts={H(3): frozenset(["2026-11-14T23", H(3)]), H(5): frozenset([H(4)])},
+    )
+    plan = plan_rebuild(snapshot, ["2026-11-15"])
+    assert plan.view_hours == {H(3), H(5)}
+    assert plan.view_starts == {H(3), H(4), H(5)}
+    assert plan.audience_hours == {H(3), H(4), H(5)}
+    assert plan.publication_starts == {H(3)}
+    assert plan.gold_days == {"2026-11-15"}
+
+
+def test_views_are_found_by_the_hours_they_began_and_were_there_in() -> None:
+    tables = {
+        "silver.views": {
+            H(1): (file_of("a", last_hour=H(4)),),
+            H(2): (file_of("b", last_hour=H(2)),),
+            H(5): (file_of("c", last_hour=None),),
+        }
+    }
+    snapshot = Snapshot(tables=tables, view_starts={H(1): frozenset([H(1)]), H(4): frozenset([H(1), H(3)])})
+    assert starts_of_views_in(snapshot, [H(3), H(4)]) == [H(1)]
+    assert starts_of_views_in(snapshot, [H(2), H(5)]) == [H(1), H(2), H(5)]
+    assert hours_with_views_of(snapshot, [H(3)]) == [H(4)]
