@@ -1,0 +1,178 @@
+"""The archive job: every finished recording verified, remuxed and shown in pictures, in parallel on the executors.
+
+Owns the plan, the run and the catalogue (`gold.archive`). The driver looks at the manifest, the folder of recordings
+and the catalogue, and starts one task for each file that has changed or was never done, the largest first. What a task
+does is in `one_segment`. A killed run leaves finished segments with their marks and is gone on with by the next one;
+the catalogue is put in place in one step at the end. One run at a time for each archive.
+"""
+
+import io
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from penstock.pipeline.jobs.archive_row import ArchiveOptions, ArchiveRow
+from penstock.pipeline.jobs.one_segment import archive_segment
+from penstock.pipeline.jobs.outputs import MARK_NAME, WORK_FOLDER, folder_of
+from penstock.pipeline.jobs.segments import Segment, read_segments
+from penstock.pipeline.schemas import table_schema
+from penstock.pipeline.storage import Storage
+from penstock.pipeline.tables import TABLES
+
+CATALOGUE_PATH: Final = "gold/archive/part.parquet"
+_TABLE: Final = TABLES["gold.archive"]
+_PROGRESS_EVERY_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveProgress:
+    """How far a run is. `done` counts files of this run, not those that were done before."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSummary:
+    """What a run did. `rows` is the whole catalogue, sorted by its key."""
+
+    rows: tuple[ArchiveRow, ...]
+    worked_on: int
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """How many files have which status."""
+        return dict(sorted(Counter(row.status for row in self.rows).items()))
+
+
+Report = Callable[[ArchiveProgress], None]
+
+
+def run_archive(
+    spark: SparkSession, data_folder: str, options: ArchiveOptions | None = None, progress: Report | None = None
+) -> ArchiveSummary:
+    """Archive the recordings of a data folder into its `archive`, and write `gold.archive` into its lake."""
+    data = Storage(data_folder)
+    return archive(
+        spark,
+        recordings=data.address("recordings"),
+        out=data.address("archive"),
+        lake=data.address("lake"),
+        options=options or ArchiveOptions(),
+        progress=progress,
+    )
+
+
+def archive(
+    spark: SparkSession,
+    recordings: str,
+    out: str,
+    lake: str,
+    *,
+    options: ArchiveOptions,
+    progress: Report | None = None,
+) -> ArchiveSummary:
+    """The same with each folder by its path or address."""
+    archive_storage, lake_storage = Storage(out), Storage(lake)
+    before = {row.key: row for row in read_catalogue(lake_storage)}
+    segments = read_segments(Storage(recordings))
+    due = _due(segments, before, Storage(recordings), archive_storage, options)
+    archive_storage.delete_folder(WORK_FOLDER)
+    made = _run(spark, due, partial(_work, recordings=recordings, out=out, options=options), progress)
+    # Recordings that were given up by retention stay in the catalogue: their archive is there.
+    after = before | {row.key: row for row in made}
+    rows = tuple(after[key] for key in sorted(after))
+    if after != before or not lake_storage.exists(CATALOGUE_PATH):
+        _write_catalogue(lake_storage, rows)
+    return ArchiveSummary(rows, len(due))
+
+
+def _due(
+    segments: Iterable[Segment],
+    before: dict[tuple[str, int], ArchiveRow],
+    recordings: Storage,
+    archive_storage: Storage,
+    options: ArchiveOptions,
+) -> list[Segment]:
+    """The segments that a task has to look at, the largest first."""
+    files = {file.path: file for file in recordings.find("", recursive=False)}
+    due: list[Segment] = []
+    for segment in segments:
+        row = before.get((segment.recording_id, segment.segment))
+        is_done = row is not None and row.holds_for(files.get(segment.path), options.recipe)
+        if not is_done or not archive_storage.exists(f"{folder_of(segment)}/{MARK_NAME}"):
+            due.append(segment)
+    return sorted(due, key=lambda segment: -segment.bytes)
+
+
+def _run(
+    spark: SparkSession, due: list[Segment], work: Callable[[Segment], ArchiveRow], progress: Report | None
+) -> list[ArchiveRow]:
+    if not due:
+        return []
+    context = spark.sparkContext
+    with _reporting(context, len(due), progress):
+        return context.parallelize(due, len(due)).map(work).collect()
+
+
+def _work(segment: Segment, recordings: str, out: str, options: ArchiveOptions) -> ArchiveRow:
+    """What a task does: storages are opened where they are used, as connections do not travel."""
+    return archive_segment(segment, Storage(recordings), Storage(out), options)
+
+
+@contextmanager
+def _reporting(context: SparkContext, total: int, progress: Report | None) -> Iterator[None]:
+    """Tell of finished tasks for the length of the block, by Spark's own count of them."""
+    if progress is None:
+        yield
+        return
+    group = f"archive-{id(progress):x}"
+    is_over = threading.Event()
+
+    def tell() -> None:
+        while not is_over.wait(_PROGRESS_EVERY_S):
+            progress(ArchiveProgress(_finished_tasks(context, group), total))
+
+    teller = threading.Thread(target=tell, name="archive-progress", daemon=True)
+    context.setJobGroup(group, "archive")
+    progress(ArchiveProgress(0, total))
+    teller.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        teller.join()
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    progress(ArchiveProgress(total, total))
+
+
+def _finished_tasks(context: SparkContext, group: str) -> int:
+    tracker = context.statusTracker()
+    jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+    stages = (tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds)
+    return sum(stage.numCompletedTasks for stage in stages if stage is not None)
+
+
+def read_catalogue(lake: Storage) -> list[ArchiveRow]:
+    """The rows of `gold.archive`; none before the first run."""
+    if not lake.exists(CATALOGUE_PATH):
+        return []
+    rows = pq.read_table(pa.BufferReader(lake.read(CATALOGUE_PATH))).to_pylist()
+    return [ArchiveRow.of_table(row) for row in rows]
+
+
+def _write_catalogue(lake: Storage, rows: Iterable[ArchiveRow]) -> None:
+    table = pa.Table.from_pylist([row.to_table() for row in rows], schema=to_arrow_schema(table_schema(_TABLE)))
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    lake.put(CATALOGUE_PATH, sink.getvalue())

@@ -1,0 +1,131 @@
+"""What the archive job is asked to make, and what it says of each recorded file.
+
+Owns the row that is stored with the outputs and in `gold.archive`, and the rule by which it still holds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from penstock.pipeline.jobs.segments import Segment
+from penstock.pipeline.storage import StoredFile
+
+JOB_VERSION: Final = 1
+"""Raised when the outputs change, so that all of them are made anew."""
+
+_LASTING: Final = frozenset(("archived", "damaged", "unusable"))
+"""What holds until the file changes; anything else is tried again by every run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """What to make."""
+
+    hls_segment_s: int = 6
+    thumbnail_every_s: int = 10
+    thumbnail_width_px: int = 320
+
+    @property
+    def recipe(self) -> str:
+        """All that the outputs depend on beside the recording."""
+        pictures = f"thumbnails by {self.thumbnail_every_s} s of {self.thumbnail_width_px} px"
+        return f"version {JOB_VERSION}, HLS by {self.hls_segment_s} s, {pictures}"
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRow:
+    """A row of `gold.archive`, whose columns say what the fields mean. Times are in microseconds."""
+
+    path: str
+    app: str
+    stream: str
+    recording_id: str
+    segment: int
+    started_at_us: int
+    recipe: str
+    video: str | None
+    audio: str | None
+    status: str = "failed"
+    reason: str | None = None
+    bytes: int = 0
+    modified_at_us: int | None = None
+    tags: int = 0
+    cut_bytes: int = 0
+    wrong_back_pointers: int = 0
+    duration_ms: int = 0
+    keyframes: int = 0
+    keyframe_index: str = "none"
+    gaps: int = 0
+    gap_ms: int = 0
+    timestamp_jumps: int = 0
+    jumps: str = "[]"
+    moved_frames: int = 0
+    mp4_path: str | None = None
+    mp4_bytes: int | None = None
+    hls_path: str | None = None
+    hls_bytes: int | None = None
+    hls_segments: int | None = None
+    sheet_path: str | None = None
+    thumbnails: int = 0
+
+    @classmethod
+    def begun(cls, segment: Segment, recipe: str) -> "ArchiveRow":
+        """The row of a segment of whose file nothing is known yet."""
+        return cls(
+            path=segment.path,
+            app=segment.app,
+            stream=segment.stream,
+            recording_id=segment.recording_id,
+            segment=segment.segment,
+            started_at_us=segment.started_at_us,
+            recipe=recipe,
+            video=segment.video,
+            audio=segment.audio,
+        )
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Which segment it is about."""
+        return self.recording_id, self.segment
+
+    def holds_for(self, file: StoredFile | None, recipe: str) -> bool:
+        """Whether nothing is to be done for the file as it is now. What was made of a file that is gone stays true."""
+        if self.status not in _LASTING:
+            return False
+        made_of = self.bytes, self.modified_at_us, self.recipe
+        return file is None or made_of == (file.size, file.modified_at_us, recipe)
+
+    def to_table(self) -> dict[str, Any]:
+        """The columns of `gold.archive`."""
+        values = asdict(self)
+        values["started_at"] = _timestamp(values.pop("started_at_us"))
+        modified_at_us = values.pop("modified_at_us")
+        values["modified_at"] = None if modified_at_us is None else _timestamp(modified_at_us)
+        return values
+
+    @classmethod
+    def of_table(cls, values: dict[str, Any]) -> "ArchiveRow":
+        """The row that `to_table` gave."""
+        modified_at = values["modified_at"]
+        times = {
+            "started_at_us": _microseconds(values["started_at"]),
+            "modified_at_us": None if modified_at is None else _microseconds(modified_at),
+        }
+        return cls.of_json(values | times)
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> "ArchiveRow":
+        """The row whose fields these are. Another version may have more of them, or fewer."""
+        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _timestamp(at_us: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=at_us)
+
+
+def _microseconds(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)

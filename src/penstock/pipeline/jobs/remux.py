@@ -1,0 +1,147 @@
+"""A recording as MP4 and as HLS, without encoding anything anew.
+
+Owns what goes into the containers. The FLV is read by our own code and handed to FFmpeg as a stream of tags on one
+continuous time (`timestamps`), without script data and without messages that no decoder could use; so neither a jump
+nor a torn end reaches FFmpeg. HLS is made from the finished MP4, which is what it will be judged by.
+
+Tracks whose codec has no place in MP4 are left out and named. Every path here is local.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import av
+from av.container import InputContainer, OutputContainer
+from av.packet import Packet
+from pyarrow import NativeFile
+
+from penstock.errors import MalformedMedia
+from penstock.media.flv import AUDIO_TAG, VIDEO_TAG, write_file_header, write_tag
+from penstock.media.flv_index import is_timed_media
+from penstock.media.frame import FrameKind, frame_of
+from penstock.pipeline.jobs.flv_walk import TagWalk, track_of
+from penstock.pipeline.jobs.timestamps import Timeline
+from penstock.pipeline.jobs.verify import Verification
+
+MP4_CODECS: Final = frozenset(("h264", "hevc", "vvc", "av1", "vp9", "aac", "mp3", "opus", "flac", "ac3", "eac3"))
+"""FFmpeg's names of the codecs of Enhanced RTMP that players expect in MP4."""
+PLAYLIST_NAME: Final = "index.m3u8"
+INIT_NAME: Final = "init.mp4"
+SEGMENT_SUFFIX: Final = ".m4s"
+
+# Apple's players take HEVC only under this name, with its set-up outside of the frames, as FLV has it too.
+_CODEC_TAGS: Final = {"hevc": "hvc1"}
+_READ_BYTES: Final = 1024 * 1024
+# A track that begins behind so much of the file is not waited for.
+_PROBE_BYTES: Final = 32 * 1024 * 1024
+_PROBE_US: Final = 600_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Remuxed:
+    """What became of the tracks."""
+
+    has_video: bool
+    left_out: tuple[str, ...]
+    """Tracks that are in the recording and not in the MP4, and why."""
+
+
+class ContinuousFlv:
+    """A recording as FFmpeg is to see it: a file that can only be read onwards."""
+
+    def __init__(self, file: NativeFile, verification: Verification) -> None:
+        self._pieces = _pieces(file, verification)
+        self._pending = bytearray()
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes; none at the end."""
+        pending = self._pending
+        while len(pending) < size and (piece := next(self._pieces, None)) is not None:
+            pending += piece
+        data = bytes(pending[:size])
+        del pending[:size]
+        return data
+
+
+def _pieces(file: NativeFile, verification: Verification) -> Iterator[bytes]:
+    yield write_file_header(has_audio=True, has_video=True)
+    # The same rule over the same headers gives the same jumps as it did when the file was verified.
+    timeline = Timeline(verification.start_ms)
+    tags = TagWalk(file, verification.whole_bytes)
+    for tag in tags:
+        if tag.kind not in (AUDIO_TAG, VIDEO_TAG):
+            continue
+        is_timed = is_timed_media(tag.kind, tag.start)
+        time_ms = timeline.place(track_of(tag), tag.timestamp_ms) if is_timed else timeline.front_ms
+        payload = tags.payload_of(tag)
+        if payload and not frame_of(FrameKind(tag.kind), time_ms, payload).is_malformed:
+            yield write_tag(tag.kind, time_ms, payload)
+
+
+def write_mp4(file: NativeFile, verification: Verification, path: Path) -> Remuxed:
+    """Make an MP4 that begins with its index, so that playing can start before all of it has come."""
+    options = {"probesize": str(_PROBE_BYTES), "analyzeduration": str(_PROBE_US)}
+    stream = ContinuousFlv(file, verification)
+    with (
+        av.open(stream, "r", format="flv", buffer_size=_READ_BYTES, options=options) as source,
+        av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"}) as target,
+    ):
+        outputs, left_out = _outputs(source, target)
+        if not outputs:
+            raise MalformedMedia("archive", "; ".join(left_out) or "neither picture nor sound")
+        late: dict[int, str] = {}
+        for packet in _packets(source):
+            if packet.stream.index in outputs:
+                packet.stream = outputs[packet.stream.index]
+                target.mux(packet)
+            elif packet.stream.codec_context.name in MP4_CODECS:
+                late[packet.stream.index] = f"{packet.stream.type} begins or changes too late in the file"
+        has_video = any(output.type == "video" for output in outputs.values())
+    return Remuxed(has_video, (*left_out, *late.values()))
+
+
+def write_hls(mp4_path: Path, folder: Path, segment_s: int) -> None:
+    """Make a playlist with its segments, cut at key frames."""
+    folder.mkdir()
+    options = {
+        "hls_time": str(segment_s),
+        "hls_playlist_type": "vod",
+        "hls_segment_type": "fmp4",
+        "hls_fmp4_init_filename": INIT_NAME,
+        "hls_segment_filename": str(folder / f"%05d{SEGMENT_SUFFIX}"),
+        "hls_flags": "independent_segments",
+    }
+    with (
+        av.open(str(mp4_path)) as source,
+        av.open(str(folder / PLAYLIST_NAME), "w", format="hls", options=options) as target,
+    ):
+        outputs, _ = _outputs(source, target)
+        for packet in _packets(source):
+            packet.stream = outputs[packet.stream.index]
+            target.mux(packet)
+
+
+def _outputs(source: InputContainer, target: OutputContainer) -> tuple[dict[int, Any], list[str]]:
+    """A track of the target for each track of the source that it can hold."""
+    outputs: dict[int, Any] = {}
+    left_out: list[str] = []
+    for stream in source.streams:
+        if stream.type not in ("audio", "video"):
+            continue
+        # The decoder's name is another than the codec's where FFmpeg has several of them.
+        codec = stream.codec_context.codec.canonical_name
+        if codec not in MP4_CODECS:
+            left_out.append(f"MP4 has no place for {codec}")
+            continue
+        output = target.add_stream_from_template(stream, opaque=True)
+        if codec in _CODEC_TAGS:
+            output.codec_context.codec_tag = _CODEC_TAGS[codec]
+        outputs[stream.index] = output
+    return outputs, left_out
+
+
+def _packets(source: InputContainer) -> "Iterator[Packet[Any]]":
+    """Every packet but the empty ones that tell the end to decoders."""
+    return (packet for packet in source.demux() if packet.size and packet.dts is not None)
