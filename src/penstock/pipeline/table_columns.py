@@ -203,6 +203,9 @@ VIEW_MINUTES = (
     _req("retransmits_total", "bigint", "likewise"),
     _req("samples", "bigint", "how many samples lie in the minute"),
     _req("stalled_samples", "bigint", "how many of them found the view standing still"),
+    _req(
+        "lag_samples", "bigint", "how many of them had a place in the stream, so that they know how far behind they are"
+    ),
     _req("lag_buckets", "array<int>", "bucket of the lag of each sample that was behind at all, sorted"),
     Column("lag_ms_max", "bigint", "the farthest behind"),
     _req("rtt_us_sum", "bigint", "sum of the round trips of its samples"),
