@@ -1,0 +1,75 @@
+"""What servers of a simulated platform have counted at any moment.
+
+Owns the counters that samples and stops carry: cumulative, integers, and never going back.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from penstock.pipeline.simulator.plan import SECOND_US, WATCHED, Ints, Plan
+
+GOP_US: Final = 2 * SECOND_US
+SKIP_EVERY_US: Final = 30 * SECOND_US
+"""How often a viewer who cannot keep up is moved on."""
+_FPS: Final = 30
+_AUDIO_FPS: Final = 47
+_CHANNEL_SHIFT: Final = 40
+
+
+class Counters:
+    """Looked up by the rows of a plan and a moment for each."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        watching = plan.views.outcome == WATCHED
+        channel = plan.views.channel[watching]
+        self._joined = np.sort(self._key(channel, plan.views.started_us[watching]))
+        self._left = np.sort(self._key(channel, plan.views.ended_us[watching]))
+
+    def _key(self, channel: Ints, at_us: Ints) -> Ints:
+        key: Ints = (channel << _CHANNEL_SHIFT) | (at_us - self._plan.platform.begins_us)
+        return key
+
+    def viewers(self, channel: Ints, at_us: Ints) -> Ints:
+        """How many watch a channel."""
+        key = self._key(channel, at_us)
+        # Those of the channels before are in both lists alike.
+        present: Ints = np.searchsorted(self._joined, key) - np.searchsorted(self._left, key)
+        return present
+
+    def media_us(self, publication: Ints, at_us: Ints) -> Ints:
+        """How much of a publication came."""
+        publications, clock = self._plan.publications, self._plan.clock
+        channel, started_us = publications.channel[publication], publications.started_us[publication]
+        return clock.media_us(channel, at_us) - clock.media_us(channel, started_us)
+
+    def of_publications(self, publication: Ints, at_us: Ints) -> dict[str, Ints]:
+        """What a publication's samples and its stop carry."""
+        publications, clock = self._plan.publications, self._plan.clock
+        channel, started_us = publications.channel[publication], publications.started_us[publication]
+        media_us = self.media_us(publication, at_us)
+        video_frames, audio_frames = media_us * _FPS // SECOND_US, media_us * _AUDIO_FPS // SECOND_US
+        return {
+            "received_bytes": clock.bytes_so_far(channel, at_us) - clock.bytes_so_far(channel, started_us),
+            "messages": video_frames + audio_frames + 3,
+            "video_frames": video_frames,
+            "audio_frames": audio_frames,
+            "keyframes": np.where(video_frames > 0, media_us // GOP_US + 1, 0),
+            "timestamp_jumps": media_us // (7200 * SECOND_US),
+        }
+
+    def of_views(self, view: Ints, at_us: Ints, watched_us: Ints) -> dict[str, Ints]:
+        """What a view's samples and its stop carry."""
+        views, clock = self._plan.views, self._plan.clock
+        channel, share = views.channel[view], views.share_milli[view]
+        has_place = views.has_picture[view] & (watched_us >= views.startup_us[view] - views.waited_us[view])
+        came = clock.bytes_so_far(channel, at_us) - clock.bytes_so_far(channel, views.started_us[view])
+        skips = np.where(has_place & (share < 1000), watched_us // SKIP_EVERY_US, 0)
+        missed_by_one = clock.rate[channel] * (SKIP_EVERY_US // SECOND_US) * (1000 - share) // 1000
+        return {
+            # A viewer begins with the group of pictures that is under way.
+            "sent_bytes": np.where(has_place, came * share // 1000 + clock.rate[channel], 0),
+            "skips": skips,
+            "skipped_bytes": skips * missed_by_one,
+        }
