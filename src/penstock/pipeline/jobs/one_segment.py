@@ -64,7 +64,7 @@ def _make(
                 if isinstance(fault, av.FFmpegError) and fault.errno in _MACHINE_ERRORS:
                     raise
                 work.clear()
-                row = replace(row, status="unusable", reason=_joined(row.reason, str(fault)))
+                row = replace(row, status="unusable", reason=_joined(row.reason, _words(fault)))
         sizes = work.put_in_place(folder)
     row = _with_outputs(row, folder, sizes)
     outputs.write_mark(archive, folder, {"row": asdict(row), "outputs": sizes})
@@ -134,6 +134,11 @@ def _with_outputs(row: ArchiveRow, folder: str, sizes: dict[str, int]) -> Archiv
         sheet_path=f"{folder}/{outputs.SHEET_NAME}" if outputs.SHEET_NAME in sizes else None,
         thumbnails=sum(name.startswith(f"{outputs.THUMBNAIL_FOLDER}/") for name in sizes),
     )
+
+
+def _words(fault: av.FFmpegError | MalformedInput) -> str:
+    # FFmpeg's text names a file in our work folder, which is gone when it is read.
+    return fault.detail if isinstance(fault, MalformedInput) else f"FFmpeg: {fault.strerror}"
 
 
 def _joined(*reasons: str | None) -> str | None:

@@ -44,8 +44,8 @@ def folder_of(segment: Segment) -> str:
 
 def safe_name(name: str) -> str:
     """The name itself if it is harmless; else what is harmless of it, and a mark that no other name has."""
-    # Files that begin with a dot are hidden from people, those with an underscore from Spark.
-    safe = _UNSAFE.sub("-", name).lstrip("._")[:_MAX_NAME_CHARACTERS]
+    # A dot hides a file from people, an underscore from Spark, and a dash makes it an option of commands.
+    safe = _UNSAFE.sub("-", name).lstrip("._-")[:_MAX_NAME_CHARACTERS]
     if safe == name and name:
         return name
     # Surrogates can stand in a name that was decoded leniently.
