@@ -1,23 +1,16 @@
-"""One Spark session for all tests of the pipeline."""
+"""One Spark session for all tests of the pipeline, and one cluster."""
 
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.session import open_session
+from penstock.pipeline.session import SparkSettings, open_session
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Real Spark on two cores, tuned to start fast."""
-    settings = {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
-        "spark.driver.memory": "1g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-    }
-    session = open_session("local[2]", cores=2, settings=settings)
-    session.sparkContext.setLogLevel("ERROR")
+    """Real Spark on two cores, tuned to start fast. Tests share it: a setting that is changed is put back."""
+    session = open_session(SparkSettings(cores=2, is_short_lived=True))
     yield session
     session.stop()

@@ -1,0 +1,97 @@
+"""Makes the class archive: a session of its own that does a little of everything and is recorded by Java.
+
+Owns what is worth recording. It is a program (`python -m penstock.pipeline.class_training`) that needs about 20 s of
+one core, once for a Java and a Spark: recording nearly doubles what a start costs, so no session that somebody waits
+for is recorded. Nothing depends on its success.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from penstock.errors import ConfigError
+from penstock.pipeline.class_archive import archive_path, base_archive, recording_options
+from penstock.pipeline.java import Java, cache_folder, find_java
+from penstock.pipeline.session import SparkSettings, open_session
+
+MODULE: Final = "penstock.pipeline.class_training"
+TRAINING_TIMEOUT_S: Final = 300.0
+
+
+def ensure_archive() -> Path:
+    """The archive, made if it is not there; a ConfigError says why it cannot be."""
+    java, kept_in = find_java(), cache_folder()
+    if kept_in is None:
+        raise ConfigError("class archive: there is no cache folder that can be written to")
+    archive = archive_path(java, kept_in)
+    if archive.is_file():
+        return archive
+    try:
+        with tempfile.TemporaryDirectory(prefix=".training-", dir=kept_in) as folder:
+            draft = Path(folder) / "draft.jsa"
+            _ensure_base(java, kept_in, Path(folder) / "base.jsa")
+            # Its own process: the archive is written when Java ends, which holds the pipe of the output until then.
+            _run([sys.executable, "-c", f"from {MODULE} import train; train({os.fspath(draft)!r})"])
+            draft.replace(archive)
+    except OSError as error:
+        raise ConfigError(f"class archive: {error}") from error
+    return archive
+
+
+def train(draft: str) -> None:
+    """Be recorded."""
+    java, kept_in = find_java(), cache_folder()
+    if kept_in is None:
+        return
+    recorded = " ".join(recording_options(java, kept_in, Path(draft)))
+    spark = open_session(SparkSettings(cores=1, is_short_lived=True, java_options=recorded))
+    with tempfile.TemporaryDirectory() as folder:
+        exercise(spark, Path(folder))
+    spark.stop()
+
+
+def exercise(spark: SparkSession, folder: Path) -> None:
+    """A little of what a cycle and a query do: JSON in, stream, aggregate, join, rank, Parquet out, SQL."""
+    lines, table = str(folder / "lines"), str(folder / "table")
+    rows = spark.range(100).select("id", (F.col("id") % 7).alias("key"), F.xxhash64("id").alias("hash"))
+    rows.write.json(lines)
+    streamed = spark.readStream.schema(rows.schema).json(lines)
+    writer = streamed.writeStream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    writer.foreachBatch(lambda batch, _: batch.write.partitionBy("key").parquet(table)).start().awaitTermination()
+    stored = spark.read.parquet(table)
+    sums = stored.groupBy("key").agg(F.sum("id").alias("total"), F.countDistinct("id").alias("ids"))
+    newest = F.row_number().over(Window.partitionBy("key").orderBy(F.desc("id")))
+    stored.withColumn("rank", newest).filter("rank = 1").join(sums, "key").createOrReplaceTempView("joined")
+    spark.sql("select key, sum(total), max(ids) from joined group by key order by key").collect()
+
+
+def _ensure_base(java: Java, kept_in: Path, draft: Path) -> None:
+    base = base_archive(java, kept_in)
+    if base is None or base.is_file():
+        return
+    _run([str(java.home / "bin" / "java"), "-Xshare:dump", f"-XX:SharedArchiveFile={draft}"])
+    draft.replace(base)
+
+
+def _run(command: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TRAINING_TIMEOUT_S, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError(f"class archive: {command[0]} took more than {TRAINING_TIMEOUT_S:.0f} s") from error
+    if done.returncode != 0:
+        raise ConfigError(f"class archive: {command[0]} ended with status {done.returncode}: {done.stderr[-1000:]}")
+
+
+if __name__ == "__main__":
+    try:
+        ensure_archive()
+    except ConfigError as reason:
+        sys.exit(str(reason))
