@@ -63,7 +63,7 @@ def lost_boots(boots: Iterable[BootSpan], as_of_us: int, silent_us: int) -> list
     return [
         boot
         for boot in known
-        if boot.first_at_us < newest[boot.server_id] or boot.is_stopped or boot.last_at_us < as_of_us - silent_us
+        if boot.first_at_us < newest[boot.server_id] or boot.last_at_us < as_of_us - silent_us
     ]
 
 
