@@ -1,0 +1,147 @@
+"""Files of recordings, by path or URI: found, opened, read at a place.
+
+Owns the way from what a user names (a file, a folder, a glob, a list of them) to files, and the one way to their bytes.
+Everything goes through pyarrow.fs, so a recording may lie on any file system that it knows. Files are read, never
+mapped: a mapped file that shrinks or whose disk fails ends the process.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from pyarrow import NativeFile
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
+
+from penstock.errors import ConfigError
+
+RECORDING_SUFFIX: Final = ".flv"
+_GLOB_CHARACTERS: Final = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place on a file system. `prefix` and `path` together are its URI; a plain local path has no prefix."""
+
+    prefix: str
+    path: str
+
+    @property
+    def uri(self) -> str:
+        return self.prefix + self.path
+
+    @property
+    def folder(self) -> "Location":
+        return Location(self.prefix, str(PurePosixPath(self.path).parent))
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.path).name
+
+    def child(self, name: str) -> "Location":
+        return Location(self.prefix, str(PurePosixPath(self.path) / name))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file that was asked for, and its size when it was found."""
+
+    location: Location
+    file_bytes: int
+
+
+def locate(uri: str) -> Location:
+    """The place that a path or URI names."""
+    if "://" not in uri and not uri.startswith("file:"):
+        return Location("", str(Path(uri).absolute()))
+    scheme, colon, rest = uri.partition(":")
+    # Hadoop's name for what everybody else calls s3.
+    uri = ("s3" if scheme in ("s3a", "s3n") else scheme) + colon + rest
+    _, path = FileSystem.from_uri(uri)
+    return Location(uri.removesuffix(path) if uri.endswith(path) else f"{uri.partition(':')[0]}://", path)
+
+
+@cache
+def _file_system(prefix: str) -> FileSystem:
+    return FileSystem.from_uri(prefix + "/")[0] if prefix else LocalFileSystem()
+
+
+def file_system(location: Location) -> FileSystem:
+    """The file system of a place."""
+    # In a URI of an object store the path begins with the bucket, which belongs to what names the file system.
+    is_rooted = location.path.startswith("/")
+    return _file_system(location.prefix if is_rooted or not location.prefix else location.uri.rsplit("/", 1)[0])
+
+
+def paths_of(options: Mapping[str, str]) -> list[str]:
+    """What was given to `load`: one path, or several."""
+    if "paths" in options:
+        return [str(path) for path in json.loads(options["paths"])]
+    if "path" in options:
+        return [options["path"]]
+    raise ConfigError("load() needs a file, a folder or a glob of recordings")
+
+
+def find_files(paths: Iterable[str]) -> list[FoundFile]:
+    """Every recording that the paths name, once, sorted by URI."""
+    found = {file.location.uri: file for path in paths for file in _find(path)}
+    return [found[uri] for uri in sorted(found)]
+
+
+def _find(path: str) -> Iterator[FoundFile]:
+    parts = path.split("/")
+    plain = [index for index, part in enumerate(parts) if _GLOB_CHARACTERS & set(part)]
+    base = locate("/".join(parts[: plain[0]]) or "/") if plain else locate(path)
+    info = file_system(base).get_file_info(base.path)
+    if info.type is FileType.NotFound:
+        raise ConfigError(f"nothing is at {path}")
+    if info.type is FileType.File:
+        yield FoundFile(base, info.size)
+        return
+    pattern = base.child("/".join(parts[plain[0] :])).path if plain else None
+    infos: list[FileInfo] = file_system(base).get_file_info(FileSelector(base.path, recursive=True))
+    for each in infos:
+        if each.type is FileType.File and _is_recording(each.path, base.path, pattern):
+            yield FoundFile(Location(base.prefix, each.path), each.size)
+
+
+def _is_recording(path: str, base: str, pattern: str | None) -> bool:
+    below = PurePosixPath(path).relative_to(base)
+    is_hidden = any(part.startswith((".", "_")) for part in below.parts)
+    if is_hidden or below.suffix != RECORDING_SUFFIX:
+        return False
+    if pattern is None:
+        return True
+    places = [PurePosixPath(path), *PurePosixPath(path).parents]
+    return any(place.match(pattern) for place in places[: len(below.parts)])
+
+
+class OpenFile:
+    """A file open for reading at any place. Raises the file system's OSError."""
+
+    __slots__ = ("_file", "file_bytes")
+
+    def __init__(self, location: Location) -> None:
+        self._file: NativeFile = file_system(location).open_input_file(location.path)
+        self.file_bytes: int = self._file.size()
+
+    def __enter__(self) -> "OpenFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """So many bytes from there, fewer only where the file ends."""
+        data: bytes = self._file.read_at(size, offset)
+        return data
+
+    def read_into(self, view: memoryview, offset: int) -> int:
+        """Fill a view from there; how much of it was filled, which is less only where the file ends."""
+        self._file.seek(offset)
+        filled = 0
+        while filled < len(view) and (read := int(self._file.readinto(view[filled:]))):
+            filled += read
+        return filled
