@@ -30,10 +30,8 @@ class RunFigures:
         rate = self.facts / self.seconds if self.seconds else 0.0
         behind = "" if self.behind_s is None else f", {self.behind_s:.0f} s behind live"
         refused = f", {self.quarantined:,} in quarantine" if self.quarantined else ""
-        return (
-            f"{self.files:,} files, {self.facts:,} facts{refused}, {self.partitions:,} partitions in {self.seconds:.1f} s"
-            f" ({rate:,.0f} facts/s){behind}"
-        )
+        amounts = f"{self.files:,} files, {self.facts:,} facts{refused}, {self.partitions:,} partitions"
+        return f"{amounts} in {self.seconds:.1f} s ({rate:,.0f} facts/s){behind}"
 
 
 class Progress(Protocol):
