@@ -172,7 +172,8 @@ def read_catalogue(lake: Storage) -> list[ArchiveRow]:
 
 
 def _write_catalogue(lake: Storage, rows: Iterable[ArchiveRow]) -> None:
-    table = pa.Table.from_pylist([row.to_table() for row in rows], schema=to_arrow_schema(table_schema(_TABLE)))
+    schema = to_arrow_schema(table_schema(_TABLE), timezone="UTC")
+    table = pa.Table.from_pylist([row.to_table() for row in rows], schema=schema)
     sink = io.BytesIO()
     pq.write_table(table, sink)
     lake.put(CATALOGUE_PATH, sink.getvalue())

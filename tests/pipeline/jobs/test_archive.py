@@ -1,0 +1,139 @@
+"""The archive job on Spark: every recording once, whatever they are like and whatever happens in between."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.pipeline.jobs.archive import CATALOGUE_PATH, ArchiveProgress, ArchiveSummary, read_catalogue, run_archive
+from penstock.pipeline.jobs.archive_row import ArchiveOptions
+from penstock.pipeline.schemas import table_schema
+from penstock.pipeline.storage import Storage
+from penstock.pipeline.tables import TABLES
+from tests.pipeline.jobs.recorded import decoding_errors, segment_of, write_manifest
+from tests.test_architecture import REPOSITORY
+
+OPTIONS = ArchiveOptions(thumbnail_width_px=64)
+DEADLINE_S = 60.0
+
+
+@pytest.fixture
+def data(tmp_path: Path, recording: Path) -> Path:
+    """A data folder with a whole recording, a torn one, one that is noise and one of a hostile name."""
+    recordings = tmp_path / "data" / "recordings"
+    recordings.mkdir(parents=True)
+    whole = recording.read_bytes()
+    (recordings / "a.flv").write_bytes(whole)
+    (recordings / "b.flv").write_bytes(whole[:-1000])
+    (recordings / "c.flv").write_bytes(b"noise" * 1000)
+    (recordings / "d.flv").write_bytes(whole)
+    segments = [
+        segment_of(recordings / "a.flv", recording_id="a"),
+        segment_of(recordings / "b.flv", recording_id="b", segment=3),
+        segment_of(recordings / "c.flv", recording_id="c"),
+        segment_of(recordings / "d.flv", recording_id="d", stream="../../outside"),
+        segment_of(recordings / "e.flv", recording_id="e"),
+    ]
+    write_manifest(recordings, segments)
+    return tmp_path / "data"
+
+
+def statuses(summary: ArchiveSummary) -> dict[str, str]:
+    return {row.recording_id: row.status for row in summary.rows}
+
+
+def times(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def marks_of_a_killed_run(data: Path) -> list[Path]:
+    """Start a run, kill it with its Java as soon as it has finished a few recordings, and say which."""
+    command = [sys.executable, "-m", "tests.pipeline.jobs.archive_run", str(data)]
+    process = subprocess.Popen(command, cwd=REPOSITORY, start_new_session=True, stderr=subprocess.DEVNULL)
+    give_up_at = time.monotonic() + DEADLINE_S
+    try:
+        while len(marks := list(data.glob("archive/*/*/*/archive.json"))) < 3:
+            assert process.poll() is None, f"the run ended with status {process.returncode} and {len(marks)} recordings"
+            assert time.monotonic() < give_up_at, f"{len(marks)} recordings in {DEADLINE_S} s"
+            time.sleep(0.02)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return marks
+
+
+def test_every_recording_becomes_a_row_and_is_worked_on_once(spark: SparkSession, data: Path) -> None:
+    told: list[ArchiveProgress] = []
+    first = run_archive(spark, str(data), OPTIONS, told.append)
+    assert statuses(first) == {"a": "archived", "b": "damaged", "c": "unusable", "d": "archived", "e": "missing"}
+    assert first.statuses == {"archived": 2, "damaged": 1, "missing": 1, "unusable": 1}
+    assert first.worked_on == 5
+    assert (told[0], told[-1]) == (ArchiveProgress(0, 5), ArchiveProgress(5, 5))
+    assert sorted(path.name for path in data.iterdir()) == ["archive", "lake", "recordings"]
+    assert not (data / "archive" / "_work").exists() or not list((data / "archive" / "_work").iterdir())
+
+    before = times(data)
+    second = run_archive(spark, str(data), OPTIONS)
+    assert second.rows == first.rows
+    # Only the one that is missing is looked for again.
+    assert second.worked_on == 1
+    assert times(data) == before
+
+    # Retention took one recording, and another grew.
+    shutil.copy(data / "recordings" / "a.flv", data / "recordings" / "c.flv")
+    os.utime(data / "recordings" / "c.flv", (1, 1))
+    kept = [segment_of(data / "recordings" / name, recording_id=name[0]) for name in ("b.flv", "c.flv")]
+    write_manifest(data / "recordings", [replace(kept[0], segment=3), kept[1]])
+    third = run_archive(spark, str(data), OPTIONS)
+    assert third.worked_on == 1
+    assert statuses(third) == statuses(first) | {"c": "archived"}
+
+
+def test_the_catalogue_is_a_gold_table_for_any_reader(spark: SparkSession, data: Path) -> None:
+    summary = run_archive(spark, str(data), OPTIONS)
+    path = data / "lake" / CATALOGUE_PATH
+    assert read_catalogue(Storage(data / "lake")) == list(summary.rows)
+    columns = table_schema(TABLES["gold.archive"])
+    found = spark.read.parquet(str(path))
+    assert [(field.name, field.dataType) for field in found.schema] == [(each.name, each.dataType) for each in columns]
+    question = f"""
+        select recording_id, segment, status, started_at::varchar, hls_segments, thumbnails, mp4_path
+        from '{path}' where mp4_path is not null"""
+    started_at = "2026-11-15 20:00:00.25+00"
+    with duckdb.connect() as connection:
+        connection.execute("set timezone = 'UTC'")
+        rows = connection.execute(question).fetchall()
+    outside = "live/outside-e28b700f/d-0/recording.mp4"
+    assert rows == [
+        ("a", 0, "archived", started_at, 3, 1, "live/show/a-0/recording.mp4"),
+        ("b", 3, "damaged", started_at, 3, 1, "live/show/b-3/recording.mp4"),
+        ("d", 0, "archived", started_at, 3, 1, outside),
+    ]
+    assert decoding_errors(data / "archive" / outside) == ""
+
+
+def test_a_killed_run_is_gone_on_with(spark: SparkSession, tmp_path: Path, recording: Path) -> None:
+    recordings = tmp_path / "recordings"
+    recordings.mkdir()
+    names = [f"{number:03d}.flv" for number in range(24)]
+    for name in names:
+        os.link(recording, recordings / name)
+    write_manifest(recordings, [segment_of(recordings / name, recording_id=name[:3]) for name in names])
+    survived = {path: path.stat().st_mtime_ns for path in marks_of_a_killed_run(tmp_path)}
+    assert 0 < len(survived) < len(names)
+    assert not (tmp_path / "lake" / CATALOGUE_PATH).exists()
+
+    summary = run_archive(spark, str(tmp_path))
+    assert summary.statuses == {"archived": 24}
+    assert {path: path.stat().st_mtime_ns for path in survived} == survived
+    assert not list(tmp_path.glob("archive/_work/*"))
+    outputs = {row.recording_id: (row.mp4_bytes, row.hls_bytes, row.thumbnails) for row in summary.rows}
+    assert len(set(outputs.values())) == 1
