@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from penstock.facts import CONTRACT_VERSION
-from penstock.pipeline.schemas import PARTITION_FIELDS, bronze_columns, bronze_schema
+from penstock.pipeline.schemas import PARTITION_FIELDS, bronze_columns, bronze_schema, table_schema
+from penstock.pipeline.tables import TABLES
 
 Row = dict[str, Any]
 
@@ -65,6 +66,24 @@ def fact(kind: str, seq: int, at_us: int, *, server_id: str = "a", boot_id: str 
 def bronze(spark: SparkSession, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     """The rows as a frame of bronze."""
     return spark.createDataFrame([tuple(row.get(name) for name in SCHEMA.names) for row in rows], SCHEMA)
+
+
+def table(spark: SparkSession, name: str, rows: Iterable[tuple[Any, ...]] = ()) -> DataFrame:
+    """Rows of a table, as a reader of the lake gets them."""
+    return spark.createDataFrame(list(rows), table_schema(TABLES[name]))
+
+
+def collected(frame: DataFrame) -> list[tuple[Any, ...]]:
+    """The rows of a frame in an order of their own."""
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def assert_is_table(frame: DataFrame, name: str) -> None:
+    """The columns have the names, the order and the types of the table."""
+    wanted = table_schema(TABLES[name])
+    assert [(each.name, each.dataType.simpleString()) for each in frame.schema] == [
+        (each.name, each.dataType.simpleString()) for each in wanted
+    ]
 
 
 def of_kind(rows: Iterable[Row], *kinds: str) -> list[Row]:
