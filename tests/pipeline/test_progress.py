@@ -25,8 +25,8 @@ def test_lines_are_plain_or_json() -> None:
         progress.done(FIGURES)
     assert plain.getvalue() == f"pipeline: hello\npipeline: run done: {SUM}\n"
     said, done = map(json.loads, as_json.getvalue().splitlines())
-    assert said["event"] == "pipeline: hello"
-    assert (done["event"], done["facts"], done["behind_s"]) == (f"pipeline: run done: {SUM}", 12_000, 31.4)
+    assert said["msg"] == "pipeline: hello"
+    assert (done["msg"], done["facts"], done["behind_s"]) == (f"pipeline: run done: {SUM}", 12_000, 31.4)
 
 
 def test_a_terminal_shows_the_step_and_keeps_the_sum() -> None:

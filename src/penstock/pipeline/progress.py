@@ -67,8 +67,9 @@ class LineProgress:
 
     def _write(self, text: str, fields: dict[str, object]) -> None:
         if self._is_json:
-            line = {"event": f"pipeline: {text}", "level": "info", "timestamp": datetime.now(UTC).isoformat(), **fields}
-            text = json.dumps(line)
+            # As the server writes its log, beside which it may appear.
+            now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            text = json.dumps({"time": now, "level": "INFO", "msg": f"pipeline: {text}", **fields})
         else:
             text = f"pipeline: {text}"
         self._stream.write(text + "\n")
