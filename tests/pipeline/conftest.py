@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.pipeline.session import SparkSettings, open_session
+from tests.support.spark_cluster import SparkCluster, spark_cluster
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +15,10 @@ def spark() -> Iterator[SparkSession]:
     session = open_session(SparkSettings(cores=2, is_short_lived=True))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """A real cluster of two workers, for drivers in processes of their own: see `tests/support/spark_cluster.py`."""
+    with spark_cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
