@@ -5,7 +5,9 @@ Owns the tiny files. Outputs are judged by Debian's ffprobe and ffmpeg, never by
 
 import json
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 from penstock.media.flv_index import is_key_video
 from penstock.media.flv_writer import FlvFileWriter
 from penstock.pipeline.jobs.segments import Segment
+from penstock.pipeline.sources.files import OpenFile, locate
 from penstock.serve.manifest import MANIFEST_NAME, SegmentRow, SegmentStatus, write_row
 from tests.support.ffmpeg import TINY_AAC_ARGUMENTS, TINY_H264_ARGUMENTS, find_ffmpeg
 from tests.support.processes import find_program
@@ -52,6 +55,16 @@ def flv_bytes(samples: Iterable[Sample]) -> bytes:
             head, trail = writer.add_tag(type_id, timestamp_ms, payload, is_key=is_key)
             body += head + payload + trail
     return writer.finish() + bytes(body)
+
+
+@contextmanager
+def opened(data: bytes) -> Iterator[OpenFile]:
+    """These bytes as a recorded file."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        with OpenFile(locate(file.name)) as opened_file:
+            yield opened_file
 
 
 def retimed(samples: Iterable[Sample], clock: Callable[[int], int]) -> list[Sample]:

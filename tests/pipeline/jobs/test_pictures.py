@@ -5,20 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow
 import pytest
 
 from penstock.pipeline.jobs.pictures import write_sheet, write_thumbnails
 from penstock.pipeline.jobs.remux import write_mp4
 from penstock.pipeline.jobs.verify import verify
-from tests.pipeline.jobs.recorded import flv_bytes, make_recording, probed, retimed
+from tests.pipeline.jobs.recorded import flv_bytes, make_recording, opened, probed, retimed
 from tests.support.ffmpeg import find_ffmpeg
 from tests.support.samples import flv_samples
 
 
 @pytest.fixture
 def mp4(recording: Path, tmp_path: Path) -> Path:
-    with pyarrow.OSFile(str(recording)) as file:
+    with opened(recording.read_bytes()) as file:
         write_mp4(file, verify(file), tmp_path / "r.mp4")
     return tmp_path / "r.mp4"
 
@@ -42,8 +41,8 @@ def test_thumbnails_are_key_frames_named_by_their_time(mp4: Path, tmp_path: Path
 
 def test_a_key_frame_comes_once_however_many_pictures_are_asked_for(recording: Path, tmp_path: Path) -> None:
     samples = [sample for sample in flv_samples(recording) if sample.timestamp_ms < 600]
-    source = pyarrow.BufferReader(flv_bytes(retimed(samples, lambda at_ms: 5 * at_ms)))
-    write_mp4(source, verify(source), tmp_path / "slow.mp4")
+    with opened(flv_bytes(retimed(samples, lambda at_ms: 5 * at_ms))) as source:
+        write_mp4(source, verify(source), tmp_path / "slow.mp4")
     # Three seconds with key frames at the start and after two and a half.
     paths = write_thumbnails(tmp_path / "slow.mp4", tmp_path / "thumbnails", every_s=1, width_px=64)
     assert [path.name for path in paths] == ["000000230.jpg"]
@@ -69,7 +68,7 @@ def test_the_sheet_of_many_thumbnails_is_spread_over_all(mp4: Path, tmp_path: Pa
 
 def test_pixels_that_are_not_square_are_made_so(tmp_path: Path) -> None:
     source = make_recording(tmp_path / "wide.flv", 1, extra=["-vf", "setsar=2/1"])
-    with pyarrow.OSFile(str(source)) as file:
+    with opened(source.read_bytes()) as file:
         write_mp4(file, verify(file), tmp_path / "r.mp4")
     (path,) = write_thumbnails(tmp_path / "r.mp4", tmp_path / "thumbnails", every_s=10, width_px=128)
     assert pixels(path).shape == (36, 128, 3)

@@ -6,7 +6,6 @@ from typing import Any
 
 import av
 import numpy as np
-import pyarrow
 import pytest
 
 from penstock.errors import MalformedMedia
@@ -17,6 +16,7 @@ from tests.pipeline.jobs.recorded import (
     decoding_errors,
     flv_bytes,
     make_recording,
+    opened,
     packets,
     probed,
     retimed,
@@ -30,8 +30,8 @@ SOUND_S = 1024 / 22050
 
 def remuxed(data: bytes, folder: Path) -> Remuxed:
     """Both forms of a recording, in `folder`."""
-    source = pyarrow.BufferReader(data)
-    result = write_mp4(source, verify(source), folder / "r.mp4")
+    with opened(data) as source:
+        result = write_mp4(source, verify(source), folder / "r.mp4")
     write_hls(folder / "r.mp4", folder / "hls", 6)
     return result
 
@@ -87,6 +87,19 @@ def test_messages_that_no_decoder_could_use_are_left_out(recording: Path, tmp_pa
     garbage = [Sample(VIDEO, 3000, b"\x1f\x01garbage"), Sample(VIDEO, 3000, b""), Sample(VIDEO, 3000, b"\xf9nope")]
     remuxed(flv_bytes([*samples[:100], *garbage, *samples[100:]]), tmp_path)
     assert len(packets(tmp_path / "r.mp4", "v")) == len(packets(recording, "v"))
+    assert decoding_errors(tmp_path / "r.mp4") == ""
+
+
+def test_pictures_behind_damage_wait_for_the_next_key_frame(recording: Path, tmp_path: Path) -> None:
+    samples = flv_samples(recording)
+    data = bytearray(flv_bytes(samples))
+    (after_key, *_) = (number for number, sample in enumerate(samples) if number > 100 and sample.payload[0] == 0x27)
+    # The size of this tag becomes one that leads nowhere.
+    data[len(flv_bytes(samples[:after_key])) + 1] ^= 0xFF
+    remuxed(bytes(data), tmp_path)
+    pictures = packets(recording, "v")
+    assert len(pictures) - 5 <= len(packets(tmp_path / "r.mp4", "v")) < len(pictures)
+    assert packets(tmp_path / "r.mp4", "v")[-50:] == pytest.approx(pictures[-50:], abs=0.03)
     assert decoding_errors(tmp_path / "r.mp4") == ""
 
 

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import pyarrow
 from pyspark.sql import SparkSession
 
 from penstock.pipeline.schemas import table_schema
 from penstock.pipeline.tables import TABLES
 from penstock.pipeline.transforms.gops import GopRow, gops, gops_of_file
-from tests.pipeline.jobs.recorded import flv_bytes, make_recording, segment_of
+from tests.pipeline.jobs.recorded import flv_bytes, make_recording, opened, segment_of
 from tests.support.samples import Sample, flv_samples
 
 SETUP = [Sample(9, 0, b"\x17\x00\x00\x00\x00avcC"), Sample(8, 0, b"\xaf\x00\x12\x10")]
@@ -20,7 +19,8 @@ SEGMENT = segment_of(Path("show.flv"))
 
 
 def gops_of(data: bytes) -> list[GopRow]:
-    return list(gops_of_file(pyarrow.BufferReader(data), SEGMENT))
+    with opened(data) as file:
+        return list(gops_of_file(file, SEGMENT))
 
 
 def test_a_gop_goes_from_its_key_frame_to_the_next() -> None:
@@ -55,11 +55,13 @@ def test_a_jump_of_the_publisher_is_no_duration() -> None:
     ]
 
 
-def test_a_file_is_read_up_to_its_damage() -> None:
-    whole = flv_bytes([*SETUP, *(Sample(9, at, KEY) for at in (0, 40, 80))])
-    assert len(gops_of(whole)) == 3
-    assert len(gops_of(whole[:-10])) == 2
-    assert len(gops_of(whole + b"\xee" * 100)) == 3
+def test_damage_belongs_to_no_gop() -> None:
+    pictures = [Sample(9, at, KEY) for at in (0, 40, 80)]
+    whole = flv_bytes([*SETUP, *pictures])
+    start = len(flv_bytes(SETUP))
+    assert [row.bytes for row in gops_of(whole)] == [TAG_BYTES[KEY]] * 3
+    assert [row.bytes for row in gops_of(whole[:-10])] == [TAG_BYTES[KEY]] * 2
+    assert [row.bytes for row in gops_of(whole[:start] + b"\xee" * 100 + whole[start:])] == [TAG_BYTES[KEY]] * 3
     assert gops_of(b"noise") == []
     assert gops_of(flv_bytes([*SETUP, Sample(8, 0, SOUND)])) == []
 

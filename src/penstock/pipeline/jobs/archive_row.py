@@ -51,8 +51,8 @@ class ArchiveRow:
     bytes: int = 0
     modified_at_us: int | None = None
     tags: int = 0
-    cut_bytes: int = 0
-    wrong_back_pointers: int = 0
+    damaged_places: int = 0
+    damaged_bytes: int = 0
     duration_ms: int = 0
     keyframes: int = 0
     keyframe_index: str = "none"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import av
-from pyarrow import NativeFile, fs
+from pyarrow import fs
 
 from penstock.errors import MalformedInput
 from penstock.pipeline.jobs import outputs
@@ -24,6 +24,7 @@ from penstock.pipeline.jobs.pictures import write_sheet, write_thumbnails
 from penstock.pipeline.jobs.remux import PLAYLIST_NAME, SEGMENT_SUFFIX, Remuxed, write_hls, write_mp4
 from penstock.pipeline.jobs.segments import Segment
 from penstock.pipeline.jobs.verify import Verification, verify
+from penstock.pipeline.sources.files import OpenFile, locate
 from penstock.pipeline.storage import Storage, StoredFile
 
 # What FFmpeg says when it is the machine's fault; everything else that it says is about the file.
@@ -50,9 +51,7 @@ def archive_segment(segment: Segment, recordings: Storage, archive: Storage, opt
         return replace(row, status="failed", reason=f"{type(fault).__name__}: {fault}")
 
 
-def _make(
-    row: ArchiveRow, segment: Segment, source: NativeFile, archive: Storage, options: ArchiveOptions
-) -> ArchiveRow:
+def _make(row: ArchiveRow, segment: Segment, source: OpenFile, archive: Storage, options: ArchiveOptions) -> ArchiveRow:
     verification = verify(source)
     row = _with_verification(row, segment, verification)
     folder = outputs.folder_of(segment)
@@ -72,7 +71,7 @@ def _make(
 
 
 def _write_outputs(
-    row: ArchiveRow, source: NativeFile, verification: Verification, folder: Path, options: ArchiveOptions
+    row: ArchiveRow, source: OpenFile, verification: Verification, folder: Path, options: ArchiveOptions
 ) -> ArchiveRow:
     mp4_path = folder / outputs.MP4_NAME
     remuxed = write_mp4(source, verification, mp4_path)
@@ -107,8 +106,8 @@ def _with_verification(row: ArchiveRow, segment: Segment, found: Verification) -
         status="unusable",
         reason=_joined(*reasons),
         tags=found.tags,
-        cut_bytes=found.cut_bytes,
-        wrong_back_pointers=found.wrong_back_pointers,
+        damaged_places=found.damaged_places,
+        damaged_bytes=found.damaged_bytes,
         duration_ms=found.duration_ms,
         keyframes=found.keyframes,
         keyframe_index=found.index,
@@ -161,15 +160,15 @@ def _find(recordings: Storage, path: str) -> StoredFile | None:
 
 
 @contextmanager
-def _opened(recordings: Storage, path: str) -> Iterator[NativeFile]:
+def _opened(recordings: Storage, path: str) -> Iterator[OpenFile]:
     """A recorded file, or a local copy of it: it is read in many places, more than once."""
     if recordings.is_local:
-        with recordings.fs.open_input_file(recordings.path_for_arrow(path)) as file:
+        with OpenFile(locate(recordings.address(path))) as file:
             yield file
         return
     with tempfile.NamedTemporaryFile(suffix=".flv") as copy:
         with recordings.fs.open_input_stream(recordings.path_for_arrow(path)) as source:
             shutil.copyfileobj(source, copy, 1024 * 1024)
         copy.flush()
-        with fs.LocalFileSystem().open_input_file(copy.name) as file:
+        with OpenFile(locate(copy.name)) as file:
             yield file

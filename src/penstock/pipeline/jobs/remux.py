@@ -1,8 +1,8 @@
 """A recording as MP4 and as HLS, without encoding anything anew.
 
 Owns what goes into the containers. The FLV is read by our own code and handed to FFmpeg as a stream of tags on one
-continuous time (`timestamps`), without script data and without messages that no decoder could use; so neither a jump
-nor a torn end reaches FFmpeg. HLS is made from the finished MP4, which is what it will be judged by.
+continuous time (`timestamps`), without script data and without messages that no decoder could use; so neither jumps nor
+damaged places reach FFmpeg. HLS is made from the finished MP4, which is what it will be judged by.
 
 Tracks whose codec has no place in MP4 are left out and named. Every path here is local.
 """
@@ -15,15 +15,15 @@ from typing import Any, Final
 import av
 from av.container import InputContainer, OutputContainer
 from av.packet import Packet
-from pyarrow import NativeFile
 
 from penstock.errors import MalformedMedia
 from penstock.media.flv import AUDIO_TAG, VIDEO_TAG, write_file_header, write_tag
-from penstock.media.flv_index import is_timed_media
+from penstock.media.flv_index import is_key_video, is_timed_media
 from penstock.media.frame import FrameKind, frame_of
-from penstock.pipeline.jobs.flv_walk import TagWalk, track_of
+from penstock.pipeline.jobs.recorded_tags import RecordedTags, track_of
 from penstock.pipeline.jobs.timestamps import Timeline
 from penstock.pipeline.jobs.verify import Verification
+from penstock.pipeline.sources.files import OpenFile
 
 MP4_CODECS: Final = frozenset(("h264", "hevc", "vvc", "av1", "vp9", "aac", "mp3", "opus", "flac", "ac3", "eac3"))
 """FFmpeg's names of the codecs of Enhanced RTMP that players expect in MP4."""
@@ -51,7 +51,7 @@ class Remuxed:
 class ContinuousFlv:
     """A recording as FFmpeg is to see it: a file that can only be read onwards."""
 
-    def __init__(self, file: NativeFile, verification: Verification) -> None:
+    def __init__(self, file: OpenFile, verification: Verification) -> None:
         self._pieces = _pieces(file, verification)
         self._pending = bytearray()
 
@@ -65,22 +65,31 @@ class ContinuousFlv:
         return data
 
 
-def _pieces(file: NativeFile, verification: Verification) -> Iterator[bytes]:
+def _pieces(file: OpenFile, verification: Verification) -> Iterator[bytes]:
     yield write_file_header(has_audio=True, has_video=True)
     # The same rule over the same headers gives the same jumps as it did when the file was verified.
     timeline = Timeline(verification.start_ms)
-    tags = TagWalk(file, verification.whole_bytes)
+    tags = RecordedTags(file)
+    damages = 0
+    is_picture_lost = False
     for tag in tags:
         if tag.kind not in (AUDIO_TAG, VIDEO_TAG):
             continue
         is_timed = is_timed_media(tag.kind, tag.start)
         time_ms = timeline.place(track_of(tag), tag.timestamp_ms) if is_timed else timeline.front_ms
+        if len(tags.damages) > damages:
+            damages, is_picture_lost = len(tags.damages), True
+        if tag.kind == VIDEO_TAG and is_timed and is_picture_lost:
+            # What refers to pictures that are gone would be shown as rubbish.
+            is_picture_lost = not is_key_video(tag.start)
+            if is_picture_lost:
+                continue
         payload = tags.payload_of(tag)
         if payload and not frame_of(FrameKind(tag.kind), time_ms, payload).is_malformed:
             yield write_tag(tag.kind, time_ms, payload)
 
 
-def write_mp4(file: NativeFile, verification: Verification, path: Path) -> Remuxed:
+def write_mp4(file: OpenFile, verification: Verification, path: Path) -> Remuxed:
     """Make an MP4 that begins with its index, so that playing can start before all of it has come."""
     options = {"probesize": str(_PROBE_BYTES), "analyzeduration": str(_PROBE_US)}
     stream = ContinuousFlv(file, verification)

@@ -1,8 +1,8 @@
 """GOPs of recorded files: `silver.gops`, one row for each group of pictures, read on the executors.
 
 Owns what belongs to a GOP: its key frame's tag and all tags behind it, up to the next key frame. What comes before the
-first key frame belongs to none, and a file without pictures has none. A tag counts with its header and payload. A
-damaged file gives the GOPs before the damage, and a file that is gone gives none.
+first key frame belongs to none, and a file without pictures has none. A tag counts with its header and payload. Damaged
+places belong to none, and a file that is gone gives none.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
-from pyarrow import NativeFile
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.errors import MalformedMedia
 from penstock.media.flv import AUDIO_TAG, TAG_HEADER_BYTES, VIDEO_TAG, unwrap_timestamp
 from penstock.media.flv_index import is_key_video, is_timed_media
-from penstock.pipeline.jobs.flv_walk import TagWalk, track_of
+from penstock.pipeline.jobs.recorded_tags import RecordedTags, track_of
 from penstock.pipeline.jobs.segments import Segment
 from penstock.pipeline.jobs.timestamps import Timeline
 from penstock.pipeline.schemas import table_schema
+from penstock.pipeline.sources.files import OpenFile, locate
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TABLES
 
@@ -52,13 +51,11 @@ def gops(spark: SparkSession, recordings: str, segments: Iterable[Segment]) -> D
 
 
 def _gops_of_segment(segment: Segment, recordings: str) -> Iterator[GopRow]:
-    storage = Storage(recordings)
     try:
-        file = storage.fs.open_input_file(storage.path_for_arrow(segment.path))
+        with OpenFile(locate(Storage(recordings).address(segment.path))) as file:
+            yield from gops_of_file(file, segment)
     except OSError:
-        return
-    with file:
-        yield from gops_of_file(file, segment)
+        return  # it is gone or cannot be read, which the archive job tells
 
 
 @dataclass(slots=True)
@@ -90,28 +87,25 @@ class _Gop:
         )
 
 
-def gops_of_file(file: NativeFile, segment: Segment) -> Iterator[GopRow]:
+def gops_of_file(file: OpenFile, segment: Segment) -> Iterator[GopRow]:
     """The GOPs of an open file, in its order. Durations are those without the publisher's jumps."""
     timeline = Timeline()
     gop: _Gop | None = None
-    try:
-        for tag in TagWalk(file):
-            tag_bytes = TAG_HEADER_BYTES + tag.payload_bytes
-            if is_timed_media(tag.kind, tag.start):
-                placed_ms = timeline.place(track_of(tag), tag.timestamp_ms)
-                if tag.kind == VIDEO_TAG and is_key_video(tag.start):
-                    written_ms = tag.timestamp_ms
-                    if gop is not None:
-                        yield gop.row(segment, placed_ms)
-                        written_ms = unwrap_timestamp(gop.written_ms, written_ms)
-                    number = 0 if gop is None else gop.number + 1
-                    gop = _Gop(number, written_ms, placed_ms, tag.offset, tag_bytes)
+    for tag in RecordedTags(file):
+        tag_bytes = TAG_HEADER_BYTES + tag.payload_bytes
+        if is_timed_media(tag.kind, tag.start):
+            placed_ms = timeline.place(track_of(tag), tag.timestamp_ms)
+            if tag.kind == VIDEO_TAG and is_key_video(tag.start):
+                written_ms = tag.timestamp_ms
                 if gop is not None:
-                    gop.video_frames += tag.kind == VIDEO_TAG
-                    gop.audio_frames += tag.kind == AUDIO_TAG
+                    yield gop.row(segment, placed_ms)
+                    written_ms = unwrap_timestamp(gop.written_ms, written_ms)
+                number = 0 if gop is None else gop.number + 1
+                gop = _Gop(number, written_ms, placed_ms, tag.offset, tag_bytes)
             if gop is not None:
-                gop.bytes += tag_bytes
-    except (MalformedMedia, OSError):
-        pass  # the archive job tells what is wrong with it
+                gop.video_frames += tag.kind == VIDEO_TAG
+                gop.audio_frames += tag.kind == AUDIO_TAG
+        if gop is not None:
+            gop.bytes += tag_bytes
     if gop is not None:
         yield gop.row(segment, timeline.front_ms)
