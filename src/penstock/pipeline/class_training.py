@@ -37,7 +37,7 @@ def ensure_archive() -> Path:
     try:
         with tempfile.TemporaryDirectory(prefix=".training-", dir=kept_in) as folder:
             draft = Path(folder) / "draft.jsa"
-            _ensure_base(java, kept_in, Path(folder) / "base.jsa")
+            ensure_base(java, kept_in, Path(folder) / "base.jsa")
             # Its own process: the archive is written when Java ends, which holds the pipe of the output until then.
             _run([sys.executable, "-c", f"from {MODULE} import train; train({os.fspath(draft)!r})"])
             draft.replace(archive)
@@ -73,7 +73,8 @@ def exercise(spark: SparkSession, folder: Path) -> None:
     spark.sql("select key, sum(total), max(ids) from joined group by key order by key").collect()
 
 
-def _ensure_base(java: Java, kept_in: Path, draft: Path) -> None:
+def ensure_base(java: Java, kept_in: Path, draft: Path) -> None:
+    """Make the archive of a Java that came without one, through `draft`."""
     base = base_archive(java, kept_in)
     if base is None or base.is_file():
         return

