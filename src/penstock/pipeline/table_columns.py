@@ -322,7 +322,7 @@ ARCHIVE = (
     _req("recording_id", "string", "the recording"),
     _req("segment", "bigint", "which file of it"),
     _req("started_at", "timestamp", "when its first frame came"),
-    _req("status", "string", "archived, damaged (archived where it is whole), unusable, missing or failed (tried again)"),
+    _req("status", "string", "archived, damaged (archived where whole), unusable, missing or failed (tried again)"),
     Column("reason", "string", "what is wrong with the file or was left out; null: nothing"),
     _req("bytes", "bigint", "size of the file"),
     Column("modified_at", "timestamp", "when the file was last written; null: it is missing"),

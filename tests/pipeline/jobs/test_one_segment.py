@@ -11,7 +11,7 @@ from penstock.pipeline.jobs.archive_row import ArchiveOptions, ArchiveRow
 from penstock.pipeline.jobs.one_segment import archive_segment
 from penstock.pipeline.jobs.segments import Segment
 from penstock.pipeline.storage import Storage
-from tests.pipeline.jobs.recorded import STARTED_AT_US, decoding_errors, flv_bytes, packets, retimed, segment_of
+from tests.pipeline.jobs.recorded import STARTED_AT_US, codecs, decoding_errors, flv_bytes, packets, retimed, segment_of
 from tests.support.samples import flv_samples
 
 OPTIONS = ArchiveOptions(hls_segment_s=2, thumbnail_every_s=2, thumbnail_width_px=64)
@@ -156,11 +156,17 @@ def test_an_unusable_file_is_a_row_that_says_why(stage: Stage, data: bytes, reas
     assert stage.files() == files
 
 
-def test_frames_that_ffmpeg_cannot_use_make_a_row_too(stage: Stage, recording: Path) -> None:
-    without_setup = [sample for sample in flv_samples(recording) if sample.payload[1:2] != b"\x00"]
-    stage.write(flv_bytes(without_setup))
+def test_a_track_without_its_set_up_is_left_out(stage: Stage, recording: Path) -> None:
+    samples = flv_samples(recording)
+    stage.write(flv_bytes(sample for sample in samples if sample.payload[:2] != b"\x17\x00"))
     row = stage.run()
-    assert (row.status, row.reason) == ("unusable", "FFmpeg: Invalid argument")
+    assert (row.status, row.reason, row.thumbnails) == ("archived", "h264 lacks its decoder set-up", 0)
+    assert codecs(stage.archive / str(row.mp4_path)) == ["aac"]
+
+    stage.write(flv_bytes(sample for sample in samples if sample.payload[1:2] != b"\x00"), at_s=1)
+    row = stage.run()
+    assert (row.status, row.mp4_path) == ("unusable", None)
+    assert row.reason == "h264 lacks its decoder set-up; aac lacks its decoder set-up"
     assert list(stage.files()) == ["live/show/rec-0/archive.json"]
 
 

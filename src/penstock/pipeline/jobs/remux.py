@@ -27,6 +27,7 @@ from penstock.pipeline.sources.files import OpenFile
 
 MP4_CODECS: Final = frozenset(("h264", "hevc", "vvc", "av1", "vp9", "aac", "mp3", "opus", "flac", "ac3", "eac3"))
 """FFmpeg's names of the codecs of Enhanced RTMP that players expect in MP4."""
+_CODECS_WITH_SETUP: Final = frozenset(("h264", "hevc", "vvc", "aac", "opus", "flac"))
 PLAYLIST_NAME: Final = "index.m3u8"
 INIT_NAME: Final = "init.mp4"
 SEGMENT_SUFFIX: Final = ".m4s"
@@ -100,13 +101,18 @@ def write_mp4(file: OpenFile, verification: Verification, path: Path) -> Remuxed
         outputs, left_out = _outputs(source, target)
         if not outputs:
             raise MalformedMedia("archive", "; ".join(left_out) or "neither picture nor sound")
+        known = {stream.index for stream in source.streams}
         late: dict[int, str] = {}
+        count = 0
         for packet in _packets(source):
             if packet.stream.index in outputs:
                 packet.stream = outputs[packet.stream.index]
                 target.mux(packet)
-            elif packet.stream.codec_context.name in MP4_CODECS:
+                count += 1
+            elif packet.stream.index not in known:
                 late[packet.stream.index] = f"{packet.stream.type} begins or changes too late in the file"
+        if count == 0:
+            raise MalformedMedia("archive", "no frame that can be decoded")
         has_video = any(output.type == "video" for output in outputs.values())
     return Remuxed(has_video, (*left_out, *late.values()))
 
@@ -133,22 +139,28 @@ def write_hls(mp4_path: Path, folder: Path, segment_s: int) -> None:
 
 
 def _outputs(source: InputContainer, target: OutputContainer) -> tuple[dict[int, Any], list[str]]:
-    """A track of the target for each track of the source that it can hold."""
+    """A track of the target for each track of the source that it can hold, and what is left out."""
     outputs: dict[int, Any] = {}
     left_out: list[str] = []
     for stream in source.streams:
-        if stream.type not in ("audio", "video"):
-            continue
-        # The decoder's name is another than the codec's where FFmpeg has several of them.
-        codec = stream.codec_context.codec.canonical_name
+        codec = _codec_of(stream)
         if codec not in MP4_CODECS:
-            left_out.append(f"MP4 has no place for {codec}")
+            left_out.append(f"MP4 has no place for {codec or 'a codec that FFmpeg does not know'}")
+            continue
+        if codec in _CODECS_WITH_SETUP and not stream.codec_context.extradata:
+            left_out.append(f"{codec} lacks its decoder set-up")
             continue
         output = target.add_stream_from_template(stream, opaque=True)
         if codec in _CODEC_TAGS:
             output.codec_context.codec_tag = _CODEC_TAGS[codec]
         outputs[stream.index] = output
     return outputs, left_out
+
+
+def _codec_of(stream: Any) -> str | None:
+    """FFmpeg's name of the codec, which is not that of the decoder where FFmpeg has several; None: it knows none."""
+    context = stream.codec_context
+    return None if context is None else context.codec.canonical_name
 
 
 def _packets(source: InputContainer) -> "Iterator[Packet[Any]]":
