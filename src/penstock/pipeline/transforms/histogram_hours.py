@@ -1,0 +1,77 @@
+"""rollup.histogram_hours: how startup, lag and round trip are spread, in counts from which percentiles are read.
+
+Startup counts once for each view, in the hour in which it began. Lag counts once for each sample, and the round trip
+once for each view and minute, as the mean of its samples, in the hour of the samples.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.pipeline.histograms import BUCKETS, bucket_column
+from penstock.pipeline.transforms.common import VIEW, whole
+from penstock.pipeline.transforms.cuts import cut_keys, cut_names
+from penstock.pipeline.transforms.times import HOUR_US
+
+_STREAM: Final = ("app", "stream")
+METRICS: Final = ("startup_us", "lag_ms", "rtt_us")
+_SLOTS_PER_HOUR: Final = len(METRICS) * BUCKETS
+
+
+def histogram_hours(views: DataFrame, minutes: DataFrame) -> DataFrame:
+    """One row for each stream, hour, cut, metric and bucket that has a value.
+
+    Takes the views that began in the hours or have minutes in them, and those minutes.
+    """
+    keyed = views.select(*VIEW, "started_at", "startup_us", cut_keys().alias("cut_keys"))
+    counts = _startup_counts(keyed).unionByName(_minute_counts(keyed, minutes))
+    counted = (
+        counts.select(F.explode("cut_keys").alias("cut_key"), "slot", "count")
+        .groupBy("cut_key", "slot")
+        .agg(F.sum("count").alias("count"))
+    )
+    per_hour = whole(F.col("slot"), F.lit(_SLOTS_PER_HOUR))
+    metric = whole(F.col("slot") % F.lit(_SLOTS_PER_HOUR), F.lit(BUCKETS)).cast("int")
+    return counted.join(cut_names(views), "cut_key").select(
+        *_STREAM,
+        F.timestamp_micros(per_hour * F.lit(HOUR_US)).alias("hour_at"),
+        "dimension",
+        "value",
+        F.element_at(F.array(*(F.lit(each) for each in METRICS)), metric + 1).alias("metric"),
+        (F.col("slot") % F.lit(BUCKETS)).cast("int").alias("bucket"),
+        "count",
+    )
+
+
+def _slot(at: Column, metric: str, bucket: Column) -> Column:
+    """Hour, metric and bucket as one number, which is quicker to group by than three columns with text among them."""
+    hour = whole(F.unix_micros(at), F.lit(HOUR_US))
+    return (hour * len(METRICS) + METRICS.index(metric)) * BUCKETS + bucket
+
+
+def _startup_counts(views: DataFrame) -> DataFrame:
+    bucket = bucket_column(F.col("startup_us"))
+    return views.where(F.col("startup_us").isNotNull()).select(
+        "cut_keys",
+        _slot(F.col("started_at"), "startup_us", bucket).alias("slot"),
+        F.lit(1).cast("bigint").alias("count"),
+    )
+
+
+def _minute_counts(views: DataFrame, minutes: DataFrame) -> DataFrame:
+    one = F.lit(1).cast("bigint")
+    at = F.col("minute")
+    mean_rtt_us = whole(F.col("rtt_us_sum"), F.col("rtt_samples"))
+    # Most samples are not behind at all, so the list leaves them out.
+    usual = F.array(
+        F.struct(_slot(at, "rtt_us", bucket_column(mean_rtt_us)).alias("slot"), one.alias("count")),
+        F.struct(
+            _slot(at, "lag_ms", F.lit(0)).alias("slot"), (F.col("lag_samples") - F.size("lag_buckets")).alias("count")
+        ),
+    )
+    behind = minutes.select(*VIEW, "minute", F.explode("lag_buckets").alias("bucket")).select(
+        *VIEW, _slot(at, "lag_ms", F.col("bucket")).alias("slot"), one.alias("count")
+    )
+    counts = minutes.select(*VIEW, F.inline(usual)).where("slot IS NOT NULL AND count > 0").unionByName(behind)
+    return counts.join(views.select(*VIEW, "cut_keys"), VIEW).select("cut_keys", "slot", "count")

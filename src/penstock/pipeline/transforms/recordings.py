@@ -1,0 +1,32 @@
+"""gold.recordings: the catalogue of recorded files."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+
+def recordings(segments: DataFrame) -> DataFrame:
+    """One row for each file of a server, as it was told last: a repair replaces what a crash left. Takes all there are."""
+    told_last = Window.partitionBy("server_id", "path").orderBy(
+        F.desc("closed_at"), F.desc("boot_id"), F.desc("recording_id"), F.desc("segment")
+    )
+    return (
+        segments.withColumn("place", F.row_number().over(told_last))
+        .where(F.col("place") == 1)
+        .select(
+            "path",
+            "app",
+            "stream",
+            "server_id",
+            "recording_id",
+            "segment",
+            "started_at",
+            "duration_ms",
+            "bytes",
+            "video",
+            "audio",
+            "keyframes",
+            "gaps",
+            "gap_ms",
+            "status",
+        )
+    )

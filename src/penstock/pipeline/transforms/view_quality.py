@@ -1,0 +1,141 @@
+"""gold.view_quality: how well views that began in an hour did, and a score from 0 to 100.
+
+The score starts at 100 and loses points, each loss in proportion up to its full weight:
+
+    30 for views that failed to start or left before a picture: all of them at 20 % of those who asked
+    20 for waiting: none up to a p95 of 1 s, all from 10 s on
+    35 for standing still: all at 10 % of the watch time
+    15 for what was skipped: all at 10 % of the bytes
+
+Percentiles are by nearest rank, and read from `rollup.histogram_hours`.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from penstock.pipeline.histograms import middle_column
+from penstock.pipeline.transforms.common import whole
+from penstock.pipeline.transforms.cuts import CUT, cut_keys, cut_names
+from penstock.pipeline.transforms.times import HOUR_US, start_us
+
+_SUMS: Final = (
+    "views",
+    "failed_starts",
+    "exits_before_picture",
+    "watched_us",
+    "stalled_us",
+    "bytes_sent",
+    "skipped_bytes",
+)
+FAILED_WEIGHT: Final = 30
+STARTUP_WEIGHT: Final = 20
+STALL_WEIGHT: Final = 35
+DROP_WEIGHT: Final = 15
+FAILED_WORST_MILLI: Final = 200
+STALL_WORST_MILLI: Final = 100
+DROP_WORST_MILLI: Final = 100
+STARTUP_BEST_MS: Final = 1_000
+STARTUP_WORST_MS: Final = 10_000
+
+
+def view_quality(views: DataFrame, histograms: DataFrame) -> DataFrame:
+    """One row for each stream, hour and cut in which a view began or failed to.
+
+    Takes the views that began in the hours and the histograms of the same hours.
+    """
+    summed = _sums(views).join(_percentiles(histograms), [*CUT, "hour_at"], "left")
+    skipped, sent = F.col("skipped_bytes"), F.col("bytes_sent")
+    return summed.select(
+        "app",
+        "stream",
+        "hour_at",
+        "dimension",
+        "value",
+        "views",
+        "failed_starts",
+        "exits_before_picture",
+        "startup_ms_p50",
+        "startup_ms_p95",
+        "startup_ms_p99",
+        "lag_ms_p50",
+        "lag_ms_p95",
+        "watched_us",
+        "stalled_us",
+        _share(F.col("stalled_us"), F.col("watched_us")).alias("stall_ratio"),
+        "bytes_sent",
+        "skipped_bytes",
+        _share(skipped, sent + skipped).alias("drop_rate"),
+        score().alias("score"),
+    )
+
+
+def score() -> Column:
+    """The score of a row, in tenths of a point, worked out in integers up to the last division."""
+    asked = F.col("views") + F.col("failed_starts")
+    unlucky = F.col("failed_starts") + F.col("exits_before_picture")
+    bytes_due = F.col("bytes_sent") + F.col("skipped_bytes")
+    waited_ms = F.greatest(F.coalesce("startup_ms_p95", F.lit(0)) - STARTUP_BEST_MS, F.lit(0))
+    lost_milli = (
+        FAILED_WEIGHT * _loss_milli(unlucky, asked, FAILED_WORST_MILLI)
+        + STARTUP_WEIGHT * _loss_milli(waited_ms, F.lit(STARTUP_WORST_MS - STARTUP_BEST_MS), 1000)
+        + STALL_WEIGHT * _loss_milli(F.col("stalled_us"), F.col("watched_us"), STALL_WORST_MILLI)
+        + DROP_WEIGHT * _loss_milli(F.col("skipped_bytes"), bytes_due, DROP_WORST_MILLI)
+    )
+    return whole(F.lit(100_000) - lost_milli, F.lit(100)) / F.lit(10)
+
+
+def _loss_milli(part: Column, of: Column, worst_milli: int) -> Column:
+    """How much of a weight is lost, in thousandths; nothing where there is nothing to lose."""
+    # Decimals of 38 places, since a million times the watch time of a large audience is beyond 64 bits.
+    millionths = whole(part.cast("decimal(20,0)") * F.lit(1_000_000), of.cast("decimal(20,0)"))
+    lost = whole(millionths, F.lit(worst_milli))
+    return F.coalesce(F.least(lost, F.lit(1000)), F.lit(0))
+
+
+def _share(part: Column, of: Column) -> Column:
+    return F.when(of > 0, part / of).otherwise(F.lit(0.0))
+
+
+def _sums(views: DataFrame) -> DataFrame:
+    one_if = {
+        "views": ~F.col("is_failed_start"),
+        "failed_starts": F.col("is_failed_start"),
+        "exits_before_picture": F.col("is_exit_before_picture") & ~F.col("is_failed_start"),
+    }
+    amounts = {name: condition.cast("bigint") for name, condition in one_if.items()}
+    return (
+        views.select(
+            start_us(F.unix_micros("started_at"), HOUR_US).alias("hour_us"),
+            *(amounts.get(name, F.col(name)).alias(name) for name in _SUMS),
+            F.explode(cut_keys()).alias("cut_key"),
+        )
+        .groupBy("cut_key", "hour_us")
+        .agg(*(F.sum(name).alias(name) for name in _SUMS))
+        .join(cut_names(views), "cut_key")
+        .select(*CUT, F.timestamp_micros("hour_us").alias("hour_at"), *_SUMS)
+    )
+
+
+def _percentiles(histograms: DataFrame) -> DataFrame:
+    """One row for each cut and hour: percentiles of startup and lag."""
+    spread = Window.partitionBy(*CUT, "hour_at", "metric")
+    upto = F.sum("count").over(spread.orderBy("bucket"))
+    counted = (
+        histograms.where(F.col("metric").isin("startup_us", "lag_ms"))
+        .withColumn("upto", upto)
+        .withColumn("total", F.sum("count").over(spread))
+    )
+
+    def percentile(metric: str, percent: int) -> Column:
+        is_reached = F.col("upto") * 100 >= F.col("total") * percent
+        return middle_column(F.min(F.when((F.col("metric") == metric) & is_reached, F.col("bucket"))))
+
+    def in_ms(time_us: Column) -> Column:
+        return whole(time_us + 500, F.lit(1000))
+
+    return counted.groupBy(*CUT, "hour_at").agg(
+        *(in_ms(percentile("startup_us", each)).alias(f"startup_ms_p{each}") for each in (50, 95, 99)),
+        *(percentile("lag_ms", each).alias(f"lag_ms_p{each}") for each in (50, 95)),
+    )
