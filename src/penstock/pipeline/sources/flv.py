@@ -6,6 +6,8 @@
 - `splitBytes` (128 MiB): files larger than this are cut at key frames, for several tasks; 0 keeps them whole.
 - `index` (true): whether `tag_index` is known in every part of a cut file, for which each task first walks over the
   headers before its part. Without it the column is null there; `path` and `offset` name and order rows in any case.
+- `pushdown` (false): filters on path, app, stream, recording_id, segment, kind, is_key and dts_ms leave out files,
+  parts and tags before they are read. For a DataFrame that is used in one query only, see `FilteringFlvReader`.
 
 `readStream` of the same format is in `flv_stream`.
 """
@@ -35,7 +37,8 @@ class FlvSource(DataSource):
         return StructType([*FLV_SCHEMA, PAYLOAD_FIELD] if self._has_payload else list(FLV_SCHEMA))
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
-        return FlvReader(paths_of(self.options), self._split_bytes, self._has_payload, self._is_numbered)
+        kind = FilteringFlvReader if truth_of(self.options, "pushdown", default=False) else FlvReader
+        return kind(paths_of(self.options), self._split_bytes, self._has_payload, self._is_numbered)
 
     def streamReader(self, schema: StructType) -> FlvStreamReader:  # noqa: ARG002, N802
         return FlvStreamReader(self.options, self._split_bytes, self._has_payload, self._is_numbered)
@@ -63,11 +66,6 @@ class FlvReader(DataSourceReader):
         self._is_numbered = is_numbered
         self._filters = PushedFilters()
 
-    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802
-        """Note what may be left out. Spark looks at every filter once more."""
-        self._filters = pushed(filters)
-        return filters
-
     def partitions(self) -> list[InputPartition]:
         return list(plan(named_files(find_files(self._paths)), self._split_bytes, self._filters))
 
@@ -76,3 +74,17 @@ class FlvReader(DataSourceReader):
         if not isinstance(partition, FlvPart):
             return iter(())
         return read_part(partition, self._filters, has_payload=self._has_payload, is_numbered=self._is_numbered)
+
+
+class FilteringFlvReader(FlvReader):
+    """Takes filters from Spark.
+
+    Only if asked for: Spark 4.3 keeps what was planned for a filter with the DataFrame that was loaded, and uses it for
+    every later query of the same DataFrame that pushes no filter, and for all sides of a union or join with itself.
+    Their results are wrong then, without an error.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802
+        """Note what may be left out. Spark looks at every filter once more."""
+        self._filters = pushed(filters)
+        return filters

@@ -1,0 +1,186 @@
+"""Which parts of which files are read: files as named, cut at key frames, left out by filters."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    Not,
+    StringStartsWith,
+)
+
+from penstock.errors import ConfigError
+from penstock.pipeline.sources.files import find_files, locate, paths_of
+from penstock.pipeline.sources.flv_filters import PushedFilters, pushed
+from tests.pipeline.sources.recordings import (
+    KEY,
+    make_numbered,
+    make_with_ffmpeg,
+    manifest_row,
+    planned,
+    rows_of,
+    write_manifest,
+)
+
+GOP_BYTES = 5 * (11 + 45 + 4 + 11 + 42 + 4)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two recordings of a server, one of nobody, and things that are no recordings."""
+    folder = tmp_path_factory.mktemp("recordings")
+    make_numbered(folder / "one.flv", gops=40)
+    make_numbered(folder / "two.flv", gops=2)
+    (folder / "old").mkdir()
+    make_numbered(folder / "old" / "three.flv", gops=1)
+    (folder / ".hidden.flv").write_bytes(b"")
+    (folder / "notes.txt").write_text("no recording")
+    rows = [
+        manifest_row("elsewhere/one.flv", "wrong", recording_id="r1"),
+        manifest_row("one.flv", "first", recording_id="r1", segment=0),
+        manifest_row("two.flv", "second", "open", recording_id="r2", segment=4),
+    ]
+    write_manifest(folder, rows)
+    with (folder / "manifest.jsonl").open("ab") as manifest:
+        manifest.write(b'{"recording_id": "torn')
+    return folder
+
+
+def names(paths: list[str]) -> list[str]:
+    return [file.location.name for file in find_files(paths)]
+
+
+def test_a_folder_a_glob_a_file_and_a_list_name_recordings(folder: Path) -> None:
+    assert sorted(names([str(folder)])) == ["one.flv", "three.flv", "two.flv"]
+    assert names([f"{folder}/*.flv"]) == ["one.flv", "two.flv"]
+    assert names([f"{folder}/o*"]) == ["three.flv", "one.flv"]
+    assert names([f"{folder}/one.flv"]) == ["one.flv"]
+    assert names([f"{folder}/one.flv", str(folder / "old"), f"{folder}/[o]ne.flv"]) == ["three.flv", "one.flv"]
+    assert names([folder.as_uri()]) == names([str(folder)])
+    assert find_files([f"{folder.as_uri()}/one.flv"])[0].location.uri == f"{folder.as_uri()}/one.flv"
+
+
+def test_what_is_not_there_is_said_before_any_task_runs(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nothing is at .*/four\.flv"):
+        find_files([f"{folder}/four.flv"])
+    with pytest.raises(ConfigError, match="needs a file"):
+        paths_of({})
+
+
+def test_paths_of_spark_are_one_or_a_list() -> None:
+    assert paths_of({"path": "a"}) == ["a"]
+    assert paths_of({"paths": '["a", "b"]'}) == ["a", "b"]
+
+
+def test_a_uri_and_a_path_keep_their_spelling() -> None:
+    assert locate("/a/b.flv").uri == "/a/b.flv"
+    assert locate("file:///a/b.flv").uri == "file:///a/b.flv"
+    assert locate("file:///a/b.flv").folder.child("c").uri == "file:///a/c"
+
+
+def test_names_come_from_the_manifest_and_never_from_the_file_name(folder: Path) -> None:
+    told = {Path(part.path).name: (part.app, part.stream, part.recording_id, part.segment) for part in planned(folder)}
+
+    assert told == {
+        "one.flv": ("live", "first", "r1", 0),
+        "two.flv": ("live", "second", "r2", 4),
+        "three.flv": (None, None, None, None),
+    }
+
+
+@pytest.mark.parametrize("split_bytes", [1, 2 * GOP_BYTES, 7 * GOP_BYTES + 1, 10**9])
+def test_split_equals_whole(folder: Path, split_bytes: int) -> None:
+    whole = rows_of(planned(folder / "one.flv"))
+    parts = planned(folder / "one.flv", split_bytes)
+
+    assert len(whole) == 1 + 40 * 10
+    assert [row["tag_index"] for row in whole] == list(range(len(whole)))
+    assert rows_of(parts) == whole
+    assert len(parts) == {1: 41, 2 * GOP_BYTES: 21, 7 * GOP_BYTES + 1: 7, 10**9: 1}[split_bytes]
+    assert all((folder / "one.flv").read_bytes()[part.start + 11 :].startswith(KEY) for part in parts[1:])
+
+
+def test_files_of_ffmpeg_are_split_by_their_index_too(tmp_path: Path) -> None:
+    make_with_ffmpeg(tmp_path / "a.flv", seconds=2)
+
+    parts = planned(tmp_path / "a.flv", 1)
+
+    assert len(parts) == 1 + 4
+    assert rows_of(parts) == rows_of(planned(tmp_path / "a.flv"))
+
+
+def test_an_index_that_lies_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    data = (folder / "one.flv").read_bytes()
+    parts = planned(folder / "one.flv", 1)
+    # Six bytes more at the beginning of the first frame move all that the index tells of.
+    first_tag = parts[0].end - GOP_BYTES
+    (tmp_path / "one.flv").write_bytes(data[:first_tag] + bytes(6) + data[first_tag:])
+
+    assert len(planned(tmp_path / "one.flv", 1)) == 1
+
+
+def test_a_file_of_other_bytes_is_one_part(tmp_path: Path) -> None:
+    (tmp_path / "a.flv").write_bytes(b"\x00" * 1000)
+    (tmp_path / "empty.flv").write_bytes(b"")
+
+    assert [(part.start, part.end) for part in planned(tmp_path, 1)] == [(0, 1000), (0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("filters", "kept"),
+    [
+        ([EqualTo(("stream",), "first")], ["one.flv"]),
+        ([In(("stream",), ("first", "second"))], ["one.flv", "two.flv"]),
+        ([IsNotNull(("app",)), EqualTo(("segment",), 4)], ["two.flv"]),
+        ([IsNull(("app",))], ["three.flv"]),
+        ([StringStartsWith(("recording_id",), "r")], ["one.flv", "two.flv"]),
+        # What is not understood leaves everything in.
+        ([Not(EqualTo(("stream",), "first"))], ["three.flv", "one.flv", "two.flv"]),
+    ],
+)
+def test_files_are_left_out_by_what_the_manifest_says(folder: Path, filters: list[Filter], kept: list[str]) -> None:
+    assert [Path(part.path).name for part in planned(folder, filters=pushed(filters))] == kept
+
+
+def test_parts_far_from_the_time_asked_for_are_left_out(tmp_path: Path) -> None:
+    make_numbered(tmp_path / "a.flv", gops=20, frame_ms=1000)
+    filters = pushed([GreaterThanOrEqual(("dts_ms",), 40_000), LessThan(("dts_ms",), 45_000)])
+
+    parts = planned(tmp_path / "a.flv", filters=filters)
+
+    (part,) = parts
+    assert part.start > 0
+    whole = rows_of(planned(tmp_path / "a.flv"))
+    read = rows_of([part])
+    assert read == [row for row in whole if 25_000 <= int(str(row["dts_ms"])) < 60_000]
+    assert rows_of(parts, filters) == [row for row in whole if 40_000 <= int(str(row["dts_ms"])) <= 45_000]
+
+
+@pytest.mark.parametrize(
+    ("filters", "understood"),
+    [
+        ([EqualTo(("kind",), "video"), EqualTo(("is_key",), True)], {"kinds": {"video"}, "is_key": True}),
+        ([In(("kind",), ("video", "data"))], {"kinds": {"video", "data"}}),
+        ([GreaterThan(("dts_ms",), 5), LessThan(("dts_ms",), 9)], {"from_ms": 5, "to_ms": 9}),
+        ([EqualTo(("dts_ms",), 5)], {"from_ms": 5, "to_ms": 5}),
+    ],
+)
+def test_filters_on_tags_are_understood(filters: list[Filter], understood: dict[str, object]) -> None:
+    told = pushed(filters)
+
+    assert not told.may_be_damage
+    for name, value in understood.items():
+        assert getattr(told, name) == value
+
+
+def test_without_a_filter_on_tags_damage_is_wanted() -> None:
+    assert pushed([EqualTo(("stream",), "first"), Not(EqualTo(("kind",), "video"))]) == PushedFilters(
+        on_files=(EqualTo(("stream",), "first"),)
+    )
