@@ -19,10 +19,19 @@ from penstock.pipeline.schemas import table_schema
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TABLES
 from tests.pipeline.jobs.recorded import decoding_errors, segment_of, write_manifest
+from tests.support.spark_cluster import READY_DEADLINE_S, SparkCluster
 from tests.test_architecture import REPOSITORY
 
 OPTIONS = ArchiveOptions(thumbnail_width_px=64)
 DEADLINE_S = 60.0
+
+ARCHIVE_ON_CLUSTER = """
+from penstock.pipeline.jobs.archive import run_archive
+spark = open_session(SETTINGS)
+ship_package(spark)
+summary = run_archive(spark, sys.argv[1])
+print(summary.statuses, summary.worked_on)
+"""
 
 
 @pytest.fixture
@@ -58,15 +67,20 @@ def marks_of_a_killed_run(data: Path) -> list[Path]:
     """Start a run, kill it with its Java as soon as it has finished a few recordings, and say which."""
     command = [sys.executable, "-m", "tests.pipeline.jobs.archive_run", str(data)]
     process = subprocess.Popen(command, cwd=REPOSITORY, start_new_session=True, stderr=subprocess.DEVNULL)
-    give_up_at = time.monotonic() + DEADLINE_S
     try:
-        while len(marks := list(data.glob("archive/*/*/*/archive.json"))) < 3:
-            assert process.poll() is None, f"the run ended with status {process.returncode} and {len(marks)} recordings"
-            assert time.monotonic() < give_up_at, f"{len(marks)} recordings in {DEADLINE_S} s"
-            time.sleep(0.02)
+        return wait_for_marks(data, 3, process)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def wait_for_marks(data: Path, count: int, process: subprocess.Popen[bytes]) -> list[Path]:
+    """The marks of the first recordings that a run has finished."""
+    give_up_at = time.monotonic() + DEADLINE_S
+    while len(marks := list(data.glob("archive/*/*/*/archive.json"))) < count:
+        assert process.poll() is None, f"the run ended with status {process.returncode} and {len(marks)} recordings"
+        assert time.monotonic() < give_up_at, f"{len(marks)} recordings in {DEADLINE_S} s"
+        time.sleep(0.02)
     return marks
 
 
@@ -120,15 +134,20 @@ def test_the_catalogue_is_a_gold_table_for_any_reader(spark: SparkSession, data:
     assert decoding_errors(data / "archive" / outside) == ""
 
 
-def test_a_killed_run_is_gone_on_with(spark: SparkSession, tmp_path: Path, recording: Path) -> None:
-    recordings = tmp_path / "recordings"
+def write_recordings(data: Path, recording: Path, count: int) -> None:
+    """So many recordings, all the same."""
+    recordings = data / "recordings"
     recordings.mkdir()
-    names = [f"{number:03d}.flv" for number in range(24)]
-    for name in names:
-        os.link(recording, recordings / name)
-    write_manifest(recordings, [segment_of(recordings / name, recording_id=name[:3]) for name in names])
+    paths = [recordings / f"{number:03d}.flv" for number in range(count)]
+    for path in paths:
+        os.link(recording, path)
+    write_manifest(recordings, [segment_of(path, recording_id=path.stem) for path in paths])
+
+
+def test_a_killed_run_is_gone_on_with(spark: SparkSession, tmp_path: Path, recording: Path) -> None:
+    write_recordings(tmp_path, recording, 24)
     survived = {path: path.stat().st_mtime_ns for path in marks_of_a_killed_run(tmp_path)}
-    assert 0 < len(survived) < len(names)
+    assert 0 < len(survived) < 24
     assert not (tmp_path / "lake" / CATALOGUE_PATH).exists()
 
     summary = run_archive(spark, str(tmp_path))
@@ -137,3 +156,15 @@ def test_a_killed_run_is_gone_on_with(spark: SparkSession, tmp_path: Path, recor
     assert not list(tmp_path.glob("archive/_work/*"))
     outputs = {row.recording_id: (row.mp4_bytes, row.hls_bytes, row.thumbnails) for row in summary.rows}
     assert len(set(outputs.values())) == 1
+
+
+def test_a_cluster_archives_everything_although_it_loses_a_worker(
+    cluster: SparkCluster, tmp_path: Path, recording: Path
+) -> None:
+    write_recordings(tmp_path, recording, 24)
+    with cluster.driver(ARCHIVE_ON_CLUSTER, [str(tmp_path)]) as driver:
+        wait_for_marks(tmp_path, 3, driver.process)
+        cluster.kill_worker()
+        assert driver.wait_for_exit(READY_DEADLINE_S) == 0, driver.log_text()
+        assert driver.log_text().endswith("{'archived': 24} 24\n")
+    assert len(read_catalogue(Storage(tmp_path / "lake"))) == 24

@@ -166,7 +166,7 @@ def test_a_track_without_its_set_up_is_left_out(stage: Stage, recording: Path) -
     stage.write(flv_bytes(sample for sample in samples if sample.payload[1:2] != b"\x00"), at_s=1)
     row = stage.run()
     assert (row.status, row.mp4_path) == ("unusable", None)
-    assert row.reason == "h264 lacks its decoder set-up; aac lacks its decoder set-up"
+    assert row.reason == "aac lacks its decoder set-up; h264 lacks its decoder set-up"
     assert list(stage.files()) == ["live/show/rec-0/archive.json"]
 
 
