@@ -5,7 +5,7 @@ all else by the commits of the lake. Gold is read file by file, so two tables of
 nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -68,6 +68,10 @@ class ArrowLake:
         table, span = TABLES[name], span or Span()
         dataset = self._dataset(self._paths(table, span), arrow_schema(table))
         return dataset.to_table(columns=columns and list(columns), filter=_condition(table, span))
+
+    def tables(self, names: Iterable[str], span: Span | None = None) -> dict[str, pa.Table]:
+        """Several tables within a span."""
+        return {name: self.read(name, span) for name in names}
 
     def find(self, name: str, prefix: str, limit: int) -> list[dict[str, Any]]:
         """Rows of a table whose first column of the key begins so, as many as asked for."""

@@ -78,6 +78,11 @@ def hours(seconds: float) -> str:
     return f"{count(round(seconds / 3600, 1))} h" if seconds >= 36_000 else duration(seconds)
 
 
+def printable(text: str) -> str:
+    """What a peer chose, so that it does not speak to the terminal."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
 def shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 

@@ -1,0 +1,93 @@
+"""Small files for a live page: what gold says of the last minutes, hours and days.
+
+Owns `lake/serving/`: a handful of JSON files of bounded size, each replaced in one step, so that a page may fetch them
+at any moment without asking Spark. Every file has `as_of`, the time that it was made, and otherwise the shape of the
+part of the report it is named after; times are ISO 8601 in UTC.
+
+    now.json         streams that were published in the last minutes, and the incidents of the last hour
+    audience.json    viewers by stream, the last day
+    quality.json     startup, stalls and failures, the last day
+    health.json      bitrate and verdict by stream, the last day, with incidents
+    usage.json       bytes and viewer-minutes by stream and by day, the last 31 days
+    recordings.json  the newest recordings
+"""
+
+import json
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+
+from penstock.pipeline.reports.arrow_lake import ArrowLake, Span
+from penstock.pipeline.reports.gather import NEEDED_TABLES, gather
+from penstock.pipeline.reports.report import to_json
+from penstock.pipeline.storage import Storage
+
+FOLDER: Final = "serving"
+
+_LIVE: Final = timedelta(minutes=3)
+"""A stream of which the newest minute is older is not live: three landings, and a cycle."""
+_RECENT: Final = timedelta(hours=1)
+_DAY: Final = timedelta(days=1)
+_MONTH: Final = timedelta(days=31)
+
+
+def write_serving(storage: Storage, as_of: datetime) -> list[str]:
+    """Make all files anew from the gold that is there; their paths in the lake."""
+    lake = ArrowLake(storage)
+    files = serving_files(lake, as_of)
+    for name, content in files.items():
+        storage.put(f"{FOLDER}/{name}.json", content.encode())
+    return [f"{FOLDER}/{name}.json" for name in files]
+
+
+def serving_files(lake: ArrowLake, as_of: datetime) -> dict[str, str]:
+    """The content of each file by its name."""
+    day = lake.tables(NEEDED_TABLES, Span(as_of - _DAY, None))
+    month = {name: lake.read(name, Span(as_of - _MONTH, None)) for name in ("gold.usage", "gold.recordings")}
+    report = gather({**day, **month}, as_of, as_of - _DAY)
+    return {
+        "now": json.dumps(_now(day, as_of), ensure_ascii=False),
+        "audience": _stamped(report.audience, as_of),
+        "quality": _stamped(report.quality, as_of),
+        "health": _stamped(report.health, as_of),
+        "usage": _stamped(report.usage, as_of),
+        "recordings": _stamped(report.recordings, as_of),
+    }
+
+
+def _now(tables: dict[str, pa.Table], as_of: datetime) -> dict[str, Any]:
+    health, audience = (_newest_minutes(tables[f"gold.{name}"], as_of) for name in ("stream_health", "audience"))
+    streams = [
+        {
+            "app": app,
+            "stream": stream,
+            "minute": _iso(row["minute"]),
+            "viewers_peak": audience[app, stream]["viewers_peak"] if (app, stream) in audience else 0,
+            **{name: row[name] for name in ("bitrate_bps", "fps", "keyframe_interval_ms", "verdict")},
+        }
+        for (app, stream), row in sorted(health.items())
+    ]
+    incidents = [row for row in tables["gold.incidents"].to_pylist() if row["ended_at"] > as_of - _RECENT]
+    return {
+        "as_of": _iso(as_of),
+        "viewers_peak": sum(stream["viewers_peak"] for stream in streams),
+        "streams": streams,
+        "incidents": [
+            {name: _iso(value) if isinstance(value, datetime) else value for name, value in row.items()}
+            for row in sorted(incidents, key=lambda row: row["started_at"], reverse=True)
+        ],
+    }
+
+
+def _newest_minutes(table: pa.Table, as_of: datetime) -> dict[tuple[str, str], dict[str, Any]]:
+    rows = [row for row in table.sort_by("minute").to_pylist() if row["minute"] > as_of - _LIVE]
+    return {(row["app"], row["stream"]): row for row in rows}
+
+
+def _stamped(part: Any, as_of: datetime) -> str:
+    return json.dumps({"as_of": _iso(as_of), **json.loads(to_json(part))}, ensure_ascii=False)
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,72 @@
+"""Answers by a Spark session of this process.
+
+Owns how a query is run: read-only unless told otherwise, rows bounded, and stopped when it takes too long.
+"""
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Final
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from penstock.errors import PipelineError
+from penstock.pipeline.reports.answers import Answer
+from penstock.pipeline.reports.statements import check_only_reads, one_line, reading_session
+
+MAX_LIMIT: Final = 1_000_000
+
+
+class SparkAsker:
+    """Answers by a Spark session of this process."""
+
+    def __init__(self, spark: SparkSession, *, is_writing: bool = False, timeout_s: float | None = None) -> None:
+        self._spark = spark if is_writing else reading_session(spark)
+        self._is_writing = is_writing
+        self._timeout_s = timeout_s
+
+    def ask(self, query: str, limit: int) -> Answer:
+        query = query.strip().rstrip(";")
+        if not query:
+            raise PipelineError("sql: the query is empty")
+        if not self._is_writing:
+            check_only_reads(self._spark, query)
+        limit = min(max(limit, 0), MAX_LIMIT)
+        try:
+            with self._time_limit():
+                rows = self._spark.sql(query).limit(limit + 1).toArrow()
+        except (PySparkException, Py4JError) as error:
+            raise PipelineError(f"sql: {one_line(error)}") from error
+        return Answer.of_arrow(rows, limit)
+
+    @contextlib.contextmanager
+    def _time_limit(self) -> Iterator[None]:
+        """Cancels the jobs of this thread once the time is over."""
+        if self._timeout_s is None:
+            yield
+            return
+        context, group = self._spark.sparkContext, f"penstock-sql-{uuid.uuid4()}"
+        is_over = threading.Event()
+
+        def stop() -> None:
+            is_over.set()
+            # Also what begins later, since Spark may still be planning. Python has no word for it.
+            context._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
+
+        context.setJobGroup(group, "penstock pipeline sql", interruptOnCancel=True)
+        timer = threading.Timer(self._timeout_s, stop)
+        timer.start()
+        try:
+            yield
+        except (PySparkException, Py4JError) as error:
+            if is_over.is_set():
+                raise PipelineError(f"sql: stopped after {self._timeout_s:g} s") from error
+            raise
+        finally:
+            timer.cancel()
+            # The next query of this thread must not belong to a group that was stopped.
+            for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+                context.setLocalProperty(name, None)  # type: ignore[arg-type]
