@@ -90,7 +90,8 @@ def _minutes_of_publications(seconds: DataFrame, publications: DataFrame) -> Dat
     at_us = F.unix_micros("at")
     # The last drift of the minute without ordering rows: its time in front, so that the largest is the latest.
     drift = F.greatest(F.least(F.col("drift_ms"), F.lit(_DRIFT_HALF - 1)), F.lit(-_DRIFT_HALF))
-    timed_drift = (at_us % F.lit(MINUTE_US)) * F.lit(1 << _DRIFT_BITS) + drift + _DRIFT_HALF
+    packed_drift = (at_us % F.lit(MINUTE_US)) * F.lit(1 << _DRIFT_BITS) + drift + _DRIFT_HALF
+    timed_drift = F.when(F.col("drift_ms").isNotNull(), packed_drift)
     minutes = seconds.groupBy(*_STREAM, "publication_id", start_us(at_us, MINUTE_US).alias("minute_us")).agg(
         F.sum("interval_us").alias("sampled_us"),
         F.sum(F.when(F.col("received_bytes") == 0, F.col("interval_us")).otherwise(0)).alias("stalled_us"),

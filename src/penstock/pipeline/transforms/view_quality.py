@@ -90,8 +90,8 @@ def _loss_milli(part: Column, of: Column, worst_milli: int) -> Column:
     """How much of a weight is lost, in thousandths; nothing where there is nothing to lose."""
     # Decimals of 38 places, since a million times the watch time of a large audience is beyond 64 bits.
     millionths = whole(part.cast("decimal(20,0)") * F.lit(1_000_000), of.cast("decimal(20,0)"))
-    lost = whole(millionths, F.lit(worst_milli))
-    return F.coalesce(F.least(lost, F.lit(1000)), F.lit(0))
+    lost = F.coalesce(whole(millionths, F.lit(worst_milli)), F.lit(0))
+    return F.least(lost, F.lit(1000))
 
 
 def _share(part: Column, of: Column) -> Column:

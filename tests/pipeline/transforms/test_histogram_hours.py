@@ -1,0 +1,82 @@
+"""Histograms and the quality that is read from them: literal views in, literal counts and percentiles out."""
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock.pipeline.histograms import bucket_of
+from penstock.pipeline.transforms.histogram_hours import histogram_hours
+from penstock.pipeline.transforms.view_quality import view_quality
+from tests.pipeline.bronze_rows import assert_is_table, collected
+from tests.pipeline.silver_rows import at, rows, shuffled, told
+
+SECOND = 1_000_000
+
+
+def view(number: int, **fields: Any) -> dict[str, Any]:
+    cuts = {"client": "VLC", "protocol": "rtmp", "server_id": "a", "network": "10.0.0.0/24"}
+    return {"boot_key": 1, "view_seq": number, "started_at": at("20:10:00"), **cuts, **fields}
+
+
+VIEWS = [
+    view(1, startup_us=400_000, watched_us=90 * SECOND, stalled_us=9 * SECOND, bytes_sent=900, skipped_bytes=100),
+    view(2, startup_us=400_001, client=None, network="loopback", watched_us=10 * SECOND, bytes_sent=1000),
+    view(3, is_failed_start=True, protocol="rtmps"),
+    view(4, stream="y", startup_us=5_500_000, started_at=at("21:00:00")),
+    view(5, stream="y", is_exit_before_picture=True, started_at=at("21:59:59.999999")),
+    view(6, stream="long", startup_us=1000, started_at=at("20:59:59")),
+]
+MINUTES = [
+    {"boot_key": 1, "view_seq": 1, "minute": at("20:10:00"), "lag_samples": 3, "lag_buckets": [bucket_of(500)]},
+    {"boot_key": 1, "view_seq": 1, "minute": at("20:11:00"), "lag_samples": 1, "rtt_us_sum": 90_001, "rtt_samples": 3},
+    {"boot_key": 1, "view_seq": 2, "minute": at("20:11:00"), "samples": 9, "rtt_us_sum": 30_000, "rtt_samples": 1},
+    {"boot_key": 1, "view_seq": 6, "minute": at("21:30:00"), "lag_samples": 1, "lag_buckets": [bucket_of(7)]},
+]
+
+
+def test_values_are_counted_by_the_hour_and_by_every_cut(spark: SparkSession) -> None:
+    found = histogram_hours(rows(spark, "silver.views", VIEWS), rows(spark, "rollup.view_minutes", MINUTES))
+    assert_is_table(found, "rollup.histogram_hours")
+    columns = ("stream", "dimension", "value", "hour_at", "metric", "bucket", "count")
+    of_all = [row for row in told(found, *columns) if row[1] in ("all", "client")]
+    assert of_all == [
+        ("long", "all", "all", "20:00:00", "startup_us", bucket_of(1000), 1),
+        ("long", "all", "all", "21:00:00", "lag_ms", 7, 1),
+        ("long", "client", "VLC", "20:00:00", "startup_us", bucket_of(1000), 1),
+        ("long", "client", "VLC", "21:00:00", "lag_ms", 7, 1),
+        ("x", "all", "all", "20:00:00", "lag_ms", 0, 3),
+        ("x", "all", "all", "20:00:00", "lag_ms", bucket_of(500), 1),
+        ("x", "all", "all", "20:00:00", "rtt_us", bucket_of(30_000), 2),
+        ("x", "all", "all", "20:00:00", "startup_us", bucket_of(400_000), 2),
+        ("x", "client", "VLC", "20:00:00", "lag_ms", 0, 3),
+        ("x", "client", "VLC", "20:00:00", "lag_ms", bucket_of(500), 1),
+        ("x", "client", "VLC", "20:00:00", "rtt_us", bucket_of(30_000), 1),
+        ("x", "client", "VLC", "20:00:00", "startup_us", bucket_of(400_000), 1),
+        ("x", "client", "unknown", "20:00:00", "rtt_us", bucket_of(30_000), 1),
+        ("x", "client", "unknown", "20:00:00", "startup_us", bucket_of(400_000), 1),
+        ("y", "all", "all", "21:00:00", "startup_us", bucket_of(5_500_000), 1),
+        ("y", "client", "VLC", "21:00:00", "startup_us", bucket_of(5_500_000), 1),
+    ]
+
+
+def test_quality_is_told_for_every_cut_with_a_score(spark: SparkSession) -> None:
+    views, minutes = rows(spark, "silver.views", VIEWS), rows(spark, "rollup.view_minutes", MINUTES)
+    found = view_quality(views, histogram_hours(views, minutes))
+    assert_is_table(found, "gold.view_quality")
+    names = ("stream", "dimension", "value", "hour_at", "views", "failed_starts", "exits_before_picture")
+    figures = ("startup_ms_p50", "startup_ms_p99", "lag_ms_p50", "lag_ms_p95", "stall_ratio", "drop_rate", "score")
+    found_rows = {row[:3]: row[3:] for row in told(found, *names, *figures)}
+    # 30 points lost for 1 of 3 that failed, 31.5 for 9 % stalled, 7.5 for 5 % skipped.
+    assert found_rows["x", "all", "all"] == ("20:00:00", 2, 1, 0, 397, 397, 0, 499, 0.09, 0.05, 31.0)
+    assert found_rows["x", "protocol", "rtmps"] == ("20:00:00", 0, 1, 0, None, None, None, None, 0.0, 0.0, 70.0)
+    assert found_rows["x", "network", "loopback"] == ("20:00:00", 1, 0, 0, 397, 397, None, None, 0.0, 0.0, 100.0)
+    # 30 for one of two that left before a picture, 9.9 for a wait of 5.44 s, as the bucket says.
+    assert found_rows["y", "all", "all"] == ("21:00:00", 2, 0, 1, 5439, 5439, None, None, 0.0, 0.0, 60.1)
+    assert ("long", "all", "all") in found_rows
+
+
+def test_percentiles_and_scores_do_not_depend_on_the_order_of_rows(spark: SparkSession) -> None:
+    views, minutes = rows(spark, "silver.views", VIEWS), rows(spark, "rollup.view_minutes", MINUTES)
+    counts = histogram_hours(views, minutes)
+    mixed = histogram_hours(shuffled(views), shuffled(minutes))
+    assert collected(view_quality(shuffled(views), mixed)) == collected(view_quality(views, counts))
