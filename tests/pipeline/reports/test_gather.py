@@ -159,9 +159,17 @@ def test_recordings_come_newest_first_and_checks_by_name() -> None:
         {"at": at("10:00"), "table": "facts", "check": "lost", "subject": "s1", "violations": 2, "detail": "old"},
         {"at": at("11:00"), "table": "facts", "check": "lost", "subject": "s2", "violations": 3, "detail": "new"},
     ]
-    report = gather(tables_of(recordings=recordings, data_quality=checks), NOON)
+    archive = [{"path": "a.flv", "status": "damaged", "reason": "torn", "mp4_path": "a.mp4"}]
+    report = gather(tables_of(recordings=recordings, archive=archive, data_quality=checks), NOON)
     assert [each.path for each in report.recordings.newest] == ["b.flv", "a.flv"]
     assert (report.totals.recordings, report.totals.recorded_ms, report.totals.recorded_bytes) == (2, 3000, 30)
+    assert [(each.archive_status, each.archive_reason, each.mp4_path) for each in report.recordings.newest] == [
+        (None, None, None),
+        ("damaged", "torn", "a.mp4"),
+    ]
+    assert report.recordings.archive == {"damaged": 1}
+    (day,) = report.recordings.days
+    assert (day.day, day.app, day.files, day.duration_ms, day.bytes) == (date(2026, 11, 15), "live", 2, 3000, 30)
     (line,) = report.data_quality
     assert (line.violations, line.subjects, line.last_at, line.detail) == (5, 2, at("11:00"), "new")
 

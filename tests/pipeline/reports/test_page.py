@@ -40,6 +40,7 @@ def full_report(stream: str = "stage") -> Report:
         ],
         "usage": [{**name, "day": date(2026, 11, 15), "egress_bytes": 1_240_000_000_000}],
         "recordings": [{**name, "path": stream, "started_at": at("19:00"), "video": stream, "status": "closed"}],
+        "archive": [{**name, "path": stream, "status": "damaged", "reason": f'"{stream}'}],
         "data_quality": [{"at": at("20:00"), "table": "facts", "check": "lost", "detail": stream, "violations": 3}],
     }
     return gather(tables_of(**tables), at("20:05"))
@@ -124,7 +125,7 @@ def test_an_unknown_time_zone_is_the_callers_mistake() -> None:
 
 def test_every_chart_is_one_that_plotly_accepts() -> None:
     drawn = charts(full_report(HOSTILE), UTC)
-    assert sorted(drawn) == ["audience", "bitrate", "health", "stalls", "startup", "usage"]
+    assert sorted(drawn) == ["audience", "bitrate", "health", "recordings", "stalls", "startup", "usage"]
     for figure in drawn.values():
         go.Figure(json.loads(re.sub(r"var\(--[\w-]+\)", "#000000", json.dumps(figure))))
 

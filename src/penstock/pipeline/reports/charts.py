@@ -5,14 +5,14 @@ add nothing but checks, which the tests make. Colours are names of the page's st
 dark. Labels that peers chose are escaped here, since plotly reads tags in text.
 """
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from penstock.pipeline.reports.gather import HEALTHY
-from penstock.pipeline.reports.report import Audience, Health, Incident, QualityPart, Report, Usage
-from penstock.pipeline.reports.wording import amount, shortened
+from penstock.pipeline.reports.report import Audience, Health, Incident, QualityPart, Recordings, Report, Usage
+from penstock.pipeline.reports.wording import amount, duration, shortened
 
 Figure = dict[str, Any]
 Stream = tuple[str | None, str | None]
@@ -35,6 +35,7 @@ def charts(report: Report, zone: ZoneInfo) -> dict[str, Figure]:
         "health": _health(report.health, zone),
         "bitrate": _bitrate(report.health, zone, colours),
         "usage": _usage(report.usage),
+        "recordings": _recordings(report.recordings),
     }
     return {name: figure for name, figure in drawn.items() if figure["data"]}
 
@@ -161,29 +162,35 @@ def _bitrate(health: Health, zone: ZoneInfo, colours: dict[Stream, str]) -> Figu
 
 
 def _usage(usage: Usage) -> Figure:
-    apps = sorted({day.app for day in usage.days})
-    days = sorted({day.day for day in usage.days})
     sent = {(day.app, day.day): day.egress_bytes for day in usage.days}
-    traces = [
-        {
+    return _bars(sent, lambda value: amount(value, "B"), {"tickformat": "~s", "ticksuffix": "B"})
+
+
+def _recordings(recordings: Recordings) -> Figure:
+    recorded = {(day.app, day.day): round(day.duration_ms / 3_600_000, 3) for day in recordings.days}
+    return _bars(recorded, lambda value: duration(value * 3600), {"ticksuffix": " h"})
+
+
+def _bars(amounts: Mapping[tuple[str, date], float], words: Callable[[float], str], axis: Figure) -> Figure:
+    """Amounts by app and day, stacked."""
+    apps, days = sorted({app for app, _ in amounts}), sorted({day for _, day in amounts})
+    traces = []
+    for index, app in enumerate(apps):
+        values = [amounts.get((app, day), 0) for day in days]
+        bar = {
             "type": "bar",
             "name": label(app),
             "x": [day.isoformat() for day in days],
-            "y": [sent.get((app, day), 0) for day in days],
-            "text": [amount(sent.get((app, day), 0), "B") for day in days],
+            "y": values,
+            "text": [words(value) for value in values],
             "textposition": "none",
             "hovertemplate": "%{text}",
             "marker": {"color": _colour(index)},
         }
-        for index, app in enumerate(apps)
-    ]
-    layout = {
-        **_layout(),
-        "barmode": "stack",
-        "bargap": 0.35,
-        "xaxis": {"type": "category"},
-        "yaxis": {"tickformat": "~s", "ticksuffix": "B"},
-    }
+        traces.append(bar)
+    # A single day is a bar, not a wall.
+    gap = 0.35 if len(days) > 4 else 0.7
+    layout = {**_layout(), "barmode": "stack", "bargap": gap, "xaxis": {"type": "category"}, "yaxis": axis}
     return {"data": traces, "layout": layout}
 
 
@@ -230,7 +237,7 @@ def _severity(verdict: str | None) -> int | None:
         return None
     if verdict == HEALTHY:
         return 0
-    return 2 if verdict.startswith("no data") else 1
+    return 2 if "no data" in verdict else 1
 
 
 def _colour(index: int) -> str:

@@ -5,6 +5,7 @@ bounded. Percentiles over several hours come from the histograms that were added
 Reads nothing: tables come from whoever calls.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -16,6 +17,7 @@ from penstock.pipeline.reports.gather_quality import quality_part
 from penstock.pipeline.reports.report import (
     Audience,
     DataQuality,
+    DayRecorded,
     DayUsage,
     Health,
     Incident,
@@ -36,6 +38,7 @@ NEEDED_TABLES: Final = (
     "gold.incidents",
     "gold.usage",
     "gold.recordings",
+    "gold.archive",
     "gold.data_quality",
     "rollup.histogram_hours",
 )
@@ -72,7 +75,7 @@ def gather(
         quality=quality_part(tables["gold.view_quality"], tables["rollup.histogram_hours"]),
         health=_health(health, tables["gold.incidents"], axis),
         usage=_usage(tables["gold.usage"]),
-        recordings=_recordings(tables["gold.recordings"]),
+        recordings=_recordings(tables["gold.recordings"], tables["gold.archive"]),
         data_quality=_data_quality(tables["gold.data_quality"]),
     )
 
@@ -231,10 +234,27 @@ def _usage(table: pa.Table) -> Usage:
     )
 
 
-def _recordings(table: pa.Table) -> Recordings:
-    newest = table.sort_by([("started_at", "descending"), ("path", "ascending")])
-    rows = newest.slice(0, _MAX_LISTED).select(list(Recording.__dataclass_fields__)).to_pylist()
-    return Recordings(tuple(Recording(**row) for row in rows), max(table.num_rows - _MAX_LISTED, 0))
+def _recordings(table: pa.Table, archive: pa.Table) -> Recordings:
+    archived = {row["path"]: row for row in archive.select(["path", "status", "reason", "mp4_path"]).to_pylist()}
+    newest = table.sort_by([("started_at", "descending"), ("path", "ascending")]).slice(0, _MAX_LISTED)
+    days = table.append_column("day", table["started_at"].cast(pa.timestamp("us")).cast(pa.date32()))
+    amounts = [("duration_ms", "sum"), ("bytes", "sum"), ("path", "count")]
+    rows = days.group_by(["day", "app"]).aggregate(amounts).sort_by([("day", "ascending"), ("app", "ascending")])
+    return Recordings(
+        newest=tuple(_recording(row, archived.get(row["path"], {})) for row in newest.to_pylist()),
+        left_out=max(table.num_rows - _MAX_LISTED, 0),
+        days=tuple(
+            DayRecorded(row["day"], row["app"], row["path_count"], row["duration_ms_sum"], row["bytes_sum"])
+            for row in rows.to_pylist()
+        ),
+        archive=dict(sorted(Counter(archive["status"].to_pylist()).items())),
+    )
+
+
+def _recording(row: Row, archived: Row) -> Recording:
+    made = {"archive_status": archived.get("status"), "archive_reason": archived.get("reason")}
+    found = row | made | {"mp4_path": archived.get("mp4_path")}
+    return Recording(**{name: found[name] for name in Recording.__dataclass_fields__})
 
 
 def _data_quality(table: pa.Table) -> tuple[DataQuality, ...]:

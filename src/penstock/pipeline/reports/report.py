@@ -175,12 +175,29 @@ class Recording:
     gaps: int
     gap_ms: int
     status: str
+    archive_status: str | None
+    """What the archive job made of it; None: it has not seen the file."""
+    archive_reason: str | None
+    mp4_path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DayRecorded:
+    day: date
+    app: str
+    files: int
+    duration_ms: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Recordings:
     newest: tuple[Recording, ...]
     left_out: int
+    days: tuple[DayRecorded, ...]
+    """By the UTC day on which they began."""
+    archive: dict[str, int]
+    """How many files the archive job left in each of its states."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,9 @@ def write_serving(storage: Storage, as_of: datetime) -> list[str]:
 def serving_files(lake: ArrowLake, as_of: datetime) -> dict[str, str]:
     """The content of each file by its name."""
     day = lake.tables(NEEDED_TABLES, Span(as_of - _DAY, None))
-    month = {name: lake.read(name, Span(as_of - _MONTH, None)) for name in ("gold.usage", "gold.recordings")}
+    month = {
+        name: lake.read(name, Span(as_of - _MONTH, None)) for name in ("gold.usage", "gold.recordings", "gold.archive")
+    }
     report = gather({**day, **month}, as_of, as_of - _DAY)
     return {
         "now": json.dumps(_now(day, as_of), ensure_ascii=False),
