@@ -17,6 +17,7 @@ from penstock.errors import ConfigError
 COMMANDS: Mapping[str, str] = {
     "up": "penstock.commands.up",
     "serve": "penstock.commands.serve",
+    "pipeline": "penstock.commands.pipeline",
     "config": "penstock.commands.config",
     "publish": "penstock.tools.publish",
     "play": "penstock.tools.play",

@@ -34,6 +34,8 @@ FLAGS: Mapping[str, Key] = {
     "--key": ("tls", "key"),
     "--http": ("http", "listen"),
     "--data": ("server", "data_dir"),
+    "--lake": ("pipeline", "lake"),
+    "--master": ("pipeline", "master"),
     "--record": ("recording", "streams"),
     "--log-level": ("logs", "level"),
     "--log-format": ("logs", "format"),

@@ -20,7 +20,7 @@ from penstock.pipeline.plan import (
     lost_boots,
     plan_increment,
     plan_rebuild,
-    starts_of_views_in,
+    starts_in,
 )
 
 H = "2026-11-15T{:02d}".format
@@ -155,6 +155,6 @@ def test_views_are_found_by_the_hours_they_began_and_were_there_in() -> None:
         }
     }
     snapshot = Snapshot(tables=tables, view_starts={H(1): frozenset([H(1)]), H(4): frozenset([H(1), H(3)])})
-    assert starts_of_views_in(snapshot, [H(3), H(4)]) == [H(1)]
-    assert starts_of_views_in(snapshot, [H(2), H(5)]) == [H(1), H(2), H(5)]
+    assert starts_in(snapshot, "silver.views", [H(3), H(4)]) == [H(1)]
+    assert starts_in(snapshot, "silver.views", [H(2), H(5)]) == [H(1), H(2), H(5)]
     assert hours_with_views_of(snapshot, [H(3)]) == [H(4)]

@@ -1,7 +1,45 @@
-"""`penstock up`: everything that one machine runs; for now that is the server."""
+"""`penstock up`: the server, and the pipeline beside it."""
 
-from penstock.commands.serve import add_arguments, run
+import argparse
+from collections.abc import Iterator
 
-__all__ = ["HELP", "add_arguments", "run"]
+from penstock.commands.options import add_config_arguments, load_from_arguments
+from penstock.commands.serve import run as serve
 
-HELP = "start everything on this machine"
+HELP = "start everything on this machine: the server, and the pipeline beside it"
+
+_PASSED_ON = ("--data", "--lake", "--master", "--log-format")
+"""Flags that the pipeline is given as they were typed; all else it reads from the same file and environment."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config_arguments(parser)
+    parser.add_argument("--master", metavar="URL", dest="--master", help="where the pipeline's Spark runs (local)")
+    parser.add_argument(
+        "--lake", metavar="LOCATION", dest="--lake", help="where the tables are (lake in the data folder)"
+    )
+    parser.add_argument("--no-pipeline", action="store_true", help="the server alone")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = load_from_arguments(arguments).config
+    if arguments.no_pipeline or not (config.pipeline.enabled and config.facts.enabled):
+        return serve(arguments)
+    from penstock.commands.pipeline_child import PipelineChild  # noqa: PLC0415 - loads the server's modules
+
+    child = PipelineChild(config.facts_dir, list(_words(arguments, f"{config.pipeline.every_s:g}s")))
+    child.start()
+    try:
+        return serve(arguments)
+    finally:
+        child.stop()
+
+
+def _words(arguments: argparse.Namespace, every: str) -> Iterator[str]:
+    yield from ("--every", every)
+    if arguments.config is not None:
+        yield from ("--config", str(arguments.config))
+    for flag in _PASSED_ON:
+        value = getattr(arguments, flag, None)
+        if value is not None:
+            yield from (flag, str(value))

@@ -15,7 +15,7 @@ Rows of a file are sorted by the table's key. Spark writes and reads the files; 
 import io
 import secrets
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -54,8 +54,10 @@ def new_run_id(now_us: int) -> str:
 class Lake:
     """Everything below `data/lake`. Writing is for whoever holds the lock."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, reached: Callable[[str], None] | None = None) -> None:
+        """`reached` is told each point of a commit at which a run may die, such as `silver-written`."""
         self.storage = storage
+        self.reached = reached or _go_on
         self._log = CommitLog(storage)
 
     def snapshot(self) -> Snapshot:
@@ -166,11 +168,13 @@ class Transaction:
 
     def publish_gold(self) -> int:
         """Put every staged gold file in place, each in one step. How many."""
+        self.lake.reached("gold-staged")
         for staged, target in self._gold:
             if staged is None:
                 self.lake.storage.delete(target)
             else:
                 self.lake.storage.replace(staged, target)
+            self.lake.reached("gold-replaced")
         published, self._gold = len(self._gold), []
         return published
 
@@ -204,7 +208,9 @@ class Transaction:
             is_settling=is_settling,
             counts=counts or {},
         )
+        self.lake.reached(f"{self.stage}-written")
         after = self._log.append(self.snapshot, commit)
+        self.lake.reached(f"{self.stage}-committed")
         for table in sorted({change.table for change in self._changes}):
             names = (file.path.rpartition("/")[2] for file in after.files(table))
             self.lake.storage.put(f"_live/{table}", "".join(f"{name}\n" for name in names).encode())
@@ -257,6 +263,10 @@ class Transaction:
             "open_boots": sorted(set(rows.filter(rows["is_open"])["boot_id"].to_pylist())),
             "last_hour": None if latest is None else f"{latest:%Y-%m-%dT%H}",
         }
+
+
+def _go_on(_point: str) -> None:
+    """Whoever does not watch the points of a commit."""
 
 
 def stored_tables() -> list[str]:

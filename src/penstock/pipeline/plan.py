@@ -9,6 +9,7 @@ run after run gives the same tables as one rebuild.
 - A view whose server is lost has ended: the hours that such a server spoke last in.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -50,6 +51,11 @@ class Plan:
         """Of all gold."""
         return days_of(self.quality_hours | self.stream_hours | self.fact_hours | self.publication_starts)
 
+    @property
+    def partitions(self) -> int:
+        """How many partitions of stored tables it names."""
+        return sum(len(getattr(self, name)) for name in self.__slots__)
+
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__slots__)
 
@@ -61,9 +67,7 @@ def lost_boots(boots: Iterable[BootSpan], as_of_us: int, silent_us: int) -> list
     for boot in known:
         newest[boot.server_id] = max(newest.get(boot.server_id, 0), boot.first_at_us)
     return [
-        boot
-        for boot in known
-        if boot.first_at_us < newest[boot.server_id] or boot.last_at_us < as_of_us - silent_us
+        boot for boot in known if boot.first_at_us < newest[boot.server_id] or boot.last_at_us < as_of_us - silent_us
     ]
 
 
@@ -92,7 +96,8 @@ def plan_increment(snapshot: Snapshot, as_of_us: int, silent_us: int) -> Plan:
         view_starts=starts | ended.keys(),
         connection_starts=_hours_of(touched.hours, ("connection_opened",))
         | _sessions(touched.hours, "connection_closed", touched.session_starts)
-        | _open_partitions(snapshot, "silver.connections", lost_ids).keys(),
+        # What a connection is for is told by what it plays and publishes.
+        | _open_partitions(snapshot, "silver.connections", None if direct or streams else lost_ids).keys(),
         publication_starts=_hours_of(touched.hours, ("publish_started",))
         | _sessions(touched.hours, "publish_stopped", touched.session_starts)
         | publications_open.keys(),
@@ -135,13 +140,14 @@ def hours_with_views_of(snapshot: Snapshot, starts: Iterable[str]) -> list[str]:
     return sorted(hour for hour, held in snapshot.view_starts.items() if held & wanted)
 
 
-def starts_of_views_in(snapshot: Snapshot, hours: Iterable[str]) -> list[str]:
-    """The hours in which those views began that were there in one of these hours."""
+def starts_in(snapshot: Snapshot, table: str, hours: Iterable[str]) -> list[str]:
+    """The partitions of views or publications that have rows which were there in one of these hours."""
     wanted = sorted(hours)
     found = []
-    for start in snapshot.partitions("silver.views"):
-        lasts = [file.stats.get("last_hour") or start for file in snapshot.files("silver.views", [start])]
-        if any(start <= hour <= max(lasts) for hour in wanted):
+    for start in snapshot.partitions(table):
+        last = max((file.stats.get("last_hour") or start for file in snapshot.files(table, [start])), default=start)
+        place = bisect_left(wanted, start)
+        if place < len(wanted) and wanted[place] <= last:
             found.append(start)
     return found
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.errors import ConfigError
@@ -99,6 +100,21 @@ def open_session(settings: SparkSettings | None = None) -> SparkSession:
         builder = builder.config(name, value)
     with _environment(launch_environment(settings, java, kept_in)):
         return builder.getOrCreate()
+
+
+def close_session(spark: SparkSession) -> None:
+    """End a session and the Java that this process started for it, which would else keep its memory."""
+    spark.stop()
+    gateway = SparkContext._gateway  # noqa: SLF001 - there is no other way to it
+    if gateway is None:
+        return
+    gateway.shutdown()
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        # Spark's launcher ends when its input does.
+        process.stdin.close()
+        process.wait()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
 
 
 def ensure_needed(spark: SparkSession, needed: Mapping[str, str] = NEEDED) -> None:

@@ -213,6 +213,16 @@ VIEW_MINUTES = (
     Column("rtt_us_max", "bigint", "the longest"),
 )
 
+STREAM_SPELLS = (
+    *_STREAM,
+    _req("kind", "string", "ingest_stalled, bitrate_collapse or av_drift"),
+    _req("started_at", "timestamp", "when it began"),
+    _req("ended_at", "timestamp", "when it was last seen; at an hour's end it may go on in the next one"),
+    Column("least", "bigint", "the least of its figure: bits per second, or milliseconds of skew"),
+    Column("most", "bigint", "the most of it"),
+    Column("reference", "bigint", "what it is held against: the hour's median, or milliseconds of drift"),
+)
+
 HISTOGRAM_HOURS = (
     *_STREAM,
     _req("hour_at", "timestamp", "start of the hour"),

@@ -25,6 +25,7 @@ from penstock.pipeline.table_columns import (
     RECORDINGS,
     STREAM_HEALTH,
     STREAM_SECONDS,
+    STREAM_SPELLS,
     USAGE,
     VIEW_MINUTES,
     VIEW_QUALITY,
@@ -96,6 +97,14 @@ TABLES: Final[dict[str, Table]] = {
             ("boot_key", "view_seq", "minute"),
             "hour",
             VIEW_MINUTES,
+        ),
+        Table(
+            "rollup",
+            "stream_spells",
+            "one row for each hour, stream, kind and time in which something was wrong without a break",
+            ("app", "stream", "kind", "started_at"),
+            "hour",
+            STREAM_SPELLS,
         ),
         Table(
             "rollup",

@@ -106,8 +106,8 @@ def frames(spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
 
 
 def test_what_went_wrong_is_told_with_its_length_and_figures(spark: SparkSession) -> None:
-    seconds, *others = frames(spark)
-    found = incidents(stream_spells(seconds, others[1]), *others, days=DAYS)
+    seconds_, audience, publications = frames(spark)
+    found = incidents(stream_spells(seconds_, publications), audience, publications, DAYS)
     assert_is_table(found, "gold.incidents")
     assert told(found, *COLUMNS) == WANTED
 

@@ -36,13 +36,26 @@ _MIN_US: Final = {"ingest_stalled": STALL_MIN_US, "bitrate_collapse": COLLAPSE_M
 _STREAM: Final = ("app", "stream")
 
 
-def incidents(seconds: DataFrame, audience: DataFrame, publications: DataFrame, days: Collection[str]) -> DataFrame:
+def stream_spells(seconds: DataFrame, publications: DataFrame) -> DataFrame:
+    """One row for each spell of bad seconds of a stream, long or short. Takes whole hours and their publications."""
+    return _joined(_bad_seconds(seconds, publications)).select(
+        *_STREAM,
+        "kind",
+        F.timestamp_micros("started_at_us").alias("started_at"),
+        F.timestamp_micros("ended_at_us").alias("ended_at"),
+        "least",
+        "most",
+        "reference",
+    )
+
+
+def incidents(spells: DataFrame, audience: DataFrame, publications: DataFrame, days: Collection[str]) -> DataFrame:
     """One row for each incident that began on one of the days, as in 2026-11-15.
 
     Takes the rows of the days and of the day before and after each, so that what goes on over midnight is whole.
     """
     spells = (
-        _bad_seconds(seconds, publications)
+        _timed(spells)
         .unionByName(_falls(audience, publications))
         .unionByName(_reconnects(publications))
         .unionByName(_join_storms(audience))
@@ -65,7 +78,8 @@ def _spell(kind: str, from_us: Column, upto_us: Column, figure: Column, referenc
         F.lit(kind).alias("kind"),
         from_us.alias("started_at_us"),
         upto_us.alias("ended_at_us"),
-        figure.cast("bigint").alias("figure"),
+        figure.cast("bigint").alias("least"),
+        figure.cast("bigint").alias("most"),
         reference.cast("bigint").alias("reference"),
     )
 
@@ -209,10 +223,24 @@ def _joined(spells: DataFrame) -> DataFrame:
         .agg(
             F.min("started_at_us").alias("started_at_us"),
             F.max("ended_at_us").alias("ended_at_us"),
-            F.min("figure").alias("least"),
-            F.max("figure").alias("most"),
+            F.min("least").alias("least"),
+            F.max("most").alias("most"),
             F.max("reference").alias("reference"),
         )
+        .drop("island")
+    )
+
+
+def _timed(spells: DataFrame) -> DataFrame:
+    """Spells as they are stored, with times to reckon with."""
+    return spells.select(
+        *_STREAM,
+        "kind",
+        F.unix_micros("started_at").alias("started_at_us"),
+        F.unix_micros("ended_at").alias("ended_at_us"),
+        "least",
+        "most",
+        "reference",
     )
 
 

@@ -1,0 +1,149 @@
+"""The actions of `penstock pipeline` that need Spark: run, rebuild, sql, archive and erase.
+
+Owns the way from the configuration to the pipeline's settings. Importing this imports Spark.
+"""
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import date
+from typing import Final
+
+from penstock.commands.pipeline_answers import ask
+from penstock.config import Config
+from penstock.config_units import DAY, read_seconds
+from penstock.errors import ConfigError
+from penstock.pipeline.cycle import Cycles, open_tables
+from penstock.pipeline.jobs.archive import ArchiveProgress, run_archive
+from penstock.pipeline.loop import Loop, Rhythm
+from penstock.pipeline.progress import Progress, progress_for
+from penstock.pipeline.reports.spark_asker import SparkAsker
+from penstock.pipeline.retention import RetentionSettings
+from penstock.pipeline.session import SparkSettings, usable_cores
+from penstock.pipeline.settings import PipelineSettings
+
+
+def settings_of(config: Config) -> PipelineSettings:
+    """What the pipeline is told."""
+    pipeline, retention = config.pipeline, config.retention
+    is_shared = pipeline.master == "local"
+    # The other half is the server's.
+    cores = max(1, usable_cores() // 2) if is_shared else usable_cores()
+    return PipelineSettings(
+        data=str(config.server.data_dir),
+        lake=config.lake_location,
+        landing=str(config.facts_dir),
+        recordings=str(config.recordings_dir),
+        spark=SparkSettings(
+            master=None if is_shared else pipeline.master,
+            cores=cores,
+            heap=f"{pipeline.heap_bytes // (1024 * 1024)}m",
+            conf=dict(setting.split("=", 1) for setting in pipeline.spark),
+        ),
+        silent_us=round(pipeline.silent_s * 1_000_000),
+        retention=RetentionSettings(
+            landing_s=retention.landing_s,
+            address_s=retention.address_s,
+            bronze_s=retention.bronze_s,
+            views_s=retention.views_s,
+        ),
+    )
+
+
+def _run(config: Config, arguments: argparse.Namespace) -> int:
+    progress = _progress(config)
+    cycles = Cycles(settings_of(config), progress, wait_s=_seconds("--wait", arguments.wait))
+    if arguments.every is None:
+        try:
+            cycles.run_cycle()
+        finally:
+            cycles.close()
+        return 0
+    rhythm = Rhythm(_seconds("--every", arguments.every) or config.pipeline.every_s, config.pipeline.idle_s)
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    if arguments.until_eof:
+        threading.Thread(target=_stop_at_eof, args=(stopping,), name="end of input", daemon=True).start()
+    Loop(cycles, rhythm, time.monotonic, stopping.wait, progress.say).run()
+    return 0
+
+
+def _stop_at_eof(stopping: threading.Event) -> None:
+    while sys.stdin.buffer.read(4096):
+        pass
+    stopping.set()
+
+
+def _rebuild(config: Config, arguments: argparse.Namespace) -> int:
+    first, last = _day("--from", arguments.first_day), _day("--to", arguments.last_day)
+    cycles = Cycles(settings_of(config), _progress(config), wait_s=_seconds("--wait", arguments.wait))
+    try:
+        cycles.rebuild(first, last)
+    finally:
+        cycles.close()
+    return 0
+
+
+def _sql(config: Config, arguments: argparse.Namespace) -> int:
+    spark = open_tables(settings_of(config))
+    try:
+        return ask(SparkAsker(spark, is_writing=arguments.write), arguments)
+    finally:
+        spark.stop()
+
+
+def _archive(config: Config, arguments: argparse.Namespace) -> int:
+    progress = _progress(config)
+
+    def tell(at: ArchiveProgress) -> None:
+        progress.step(str(at))
+
+    cycles = Cycles(settings_of(config), progress, wait_s=_seconds("--wait", arguments.wait))
+    try:
+        with cycles.lock("pipeline archive"):
+            summary = run_archive(cycles.spark(), str(config.server.data_dir), progress=tell)
+    finally:
+        cycles.close()
+    statuses = ", ".join(f"{count} {status}" for status, count in summary.statuses.items()) or "no recordings"
+    progress.say(f"archive: {statuses}; worked on {summary.worked_on}")
+    return 0
+
+
+def _erase(config: Config, arguments: argparse.Namespace) -> int:
+    cycles = Cycles(settings_of(config), _progress(config), wait_s=_seconds("--wait", arguments.wait))
+    try:
+        cycles.erase(viewer=arguments.viewer, ip=arguments.ip)
+    finally:
+        cycles.close()
+    return 0
+
+
+def _progress(config: Config) -> Progress:
+    return progress_for(is_json=config.logs.format == "json" and not sys.stderr.isatty())
+
+
+def _seconds(flag: str, value: str | None) -> float | None:
+    try:
+        return None if value is None else read_seconds(value, low=0.1, high=DAY)
+    except ValueError as error:
+        raise ConfigError(f"flag {flag}: {value!r} {error}") from None
+
+
+def _day(flag: str, value: str | None) -> str | None:
+    try:
+        return None if value is None else date.fromisoformat(value).isoformat()
+    except ValueError:
+        raise ConfigError(f"flag {flag}: {value!r} should be a day such as 2026-11-15") from None
+
+
+ACTIONS: Final[Mapping[str, Callable[[Config, argparse.Namespace], int]]] = {
+    "run": _run,
+    "rebuild": _rebuild,
+    "sql": _sql,
+    "archive": _archive,
+    "erase": _erase,
+}

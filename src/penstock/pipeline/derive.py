@@ -1,0 +1,201 @@
+"""From bronze to silver: the partitions of a plan, computed by the transforms and committed.
+
+Owns the order, and which rows each transform is given; knows no arithmetic of its own. The increment of a cycle and a
+rebuild go the same way, with different plans. What rests on silver is made by `derive_gold`. Until its last commit the
+plan stays pending, so that a run that is killed is done again.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.pipeline.commits import Snapshot
+from penstock.pipeline.hours import runs_of
+from penstock.pipeline.lake import Lake
+from penstock.pipeline.plan import RECORDING_KINDS, Plan, hours_with_views_of, starts_in
+from penstock.pipeline.progress import Progress
+from penstock.pipeline.tables import TABLES
+from penstock.pipeline.transforms.boots import boots
+from penstock.pipeline.transforms.common import hour_of, micros_of
+from penstock.pipeline.transforms.connections import connections
+from penstock.pipeline.transforms.incidents import stream_spells
+from penstock.pipeline.transforms.publications import publications
+from penstock.pipeline.transforms.recording_segments import recording_segments
+from penstock.pipeline.transforms.stream_seconds import stream_carry_of, stream_seconds
+from penstock.pipeline.transforms.view_minutes import carry_of, view_minutes
+from penstock.pipeline.transforms.views import views
+
+_LONGEST_RUN_HOURS: Final = 24
+"""So much is computed in one job: a rebuild of a month goes day by day."""
+_PLAY_KINDS: Final = ("play_started", "play_first_keyframe", "play_stopped")
+_CARRY_HOURS: Final = 24
+"""How far back the last sample of a publication is looked for, in hours that have samples."""
+
+
+@dataclass(slots=True)
+class Derivation:
+    """One run over one plan."""
+
+    spark: SparkSession
+    lake: Lake
+    plan: Plan
+    as_of_us: int
+    silent_us: int
+    progress: Progress
+
+    def run(self, snapshot: Snapshot) -> Snapshot:
+        """All of silver and the view minutes. The state after the last commit."""
+        for run in runs_of(self.plan.view_hours, sorted(snapshot.view_starts), _LONGEST_RUN_HOURS):
+            snapshot = self._write_view_minutes(snapshot, run)
+        snapshot = self._write_sessions(snapshot)
+        for run in runs_of(self.plan.stream_hours, snapshot.partitions("bronze.stream_sample"), _LONGEST_RUN_HOURS):
+            snapshot = self._write_stream_seconds(snapshot, run)
+        return self._write_connections(self._write_recordings(snapshot))
+
+    def boots(self, snapshot: Snapshot) -> DataFrame:
+        """Every boot, and whether it is lost."""
+        schema = "boot_key bigint, server_id string, boot_id string, first_at_us bigint, last_at_us bigint"
+        rows = [
+            (boot.boot_key, boot.server_id, boot.boot_id, boot.first_at_us, boot.last_at_us)
+            for boot in snapshot.boots.values()
+        ]
+        return boots(self.spark.createDataFrame(rows, schema), self.as_of_us, self.silent_us)
+
+    def facts(self, snapshot: Snapshot, kind: str, hours: Collection[str]) -> DataFrame:
+        """Bronze of a kind in these hours."""
+        found = self.lake.read(self.spark, snapshot, f"bronze.{kind}", hours)
+        return found.withColumn("kind", F.lit(kind))
+
+    # The steps.
+
+    def _write_view_minutes(self, snapshot: Snapshot, hours: list[str]) -> Snapshot:
+        self.progress.step(f"views of {hours[0]} to {hours[-1]}, minute by minute")
+        oldest = min((start for hour in hours for start in snapshot.view_starts.get(hour, ())), default=hours[0])
+        earlier = [hour for hour in snapshot.partitions("rollup.view_minutes") if oldest <= hour < hours[0]]
+        carry = carry_of(self.lake.read(self.spark, snapshot, "rollup.view_minutes", earlier))
+        plays = reduce(DataFrame.unionByName, (self.facts(snapshot, kind, hours) for kind in _PLAY_KINDS))
+        rows = view_minutes(self.facts(snapshot, "viewer_sample", hours), plays, carry)
+        return self._replace(snapshot, "rollup.view_minutes", rows.withColumn("hour", hour_of("minute")), hours)
+
+    def _write_sessions(self, snapshot: Snapshot) -> Snapshot:
+        """Views and publications."""
+        known_boots = self.boots(snapshot)
+        if self.plan.view_starts:
+            self.progress.step(f"views that began in {len(self.plan.view_starts)} hours")
+            starts = self.plan.view_starts
+            told_in = hours_with_views_of(snapshot, starts)
+            minutes = self.lake.read(self.spark, snapshot, "rollup.view_minutes", told_in)
+            rows = views(
+                self.facts(snapshot, "play_started", told_in),
+                self.facts(snapshot, "play_first_keyframe", told_in),
+                self.facts(snapshot, "play_stopped", told_in),
+                minutes.where(hour_of("started_at").isin(*starts)),
+                known_boots,
+            ).withColumn("hour", hour_of("started_at"))
+            snapshot = self._replace(snapshot, "silver.views", rows.where(F.col("hour").isin(*starts)), starts)
+        if self.plan.publication_starts:
+            self.progress.step("publications")
+            starts = self.plan.publication_starts
+            rows = publications(
+                self.facts(snapshot, "publish_started", starts),
+                self._since(snapshot, "publish_stopped", min(starts)),
+                self._publication_samples(snapshot),
+                known_boots,
+            ).withColumn("hour", hour_of("started_at"))
+            snapshot = self._replace(snapshot, "silver.publications", rows.where(F.col("hour").isin(*starts)), starts)
+        return snapshot
+
+    def _publication_samples(self, snapshot: Snapshot) -> DataFrame:
+        """New samples, and what earlier ones said of the same publications, in the same shape: counters only grow."""
+        starts, columns = self.plan.publication_starts, _SAMPLE_COLUMNS
+        sampled = self.facts(snapshot, "stream_sample", self.plan.stream_hours).select(*columns)
+        if self.plan.stream_hours.issuperset(_from(snapshot, "bronze.stream_sample", min(starts))):
+            return sampled
+        known = self.lake.read(self.spark, snapshot, "silver.publications", starts).select(
+            F.xxhash64("server_id", "boot_id").alias("boot_key"),
+            "publication_id",
+            "app",
+            "stream",
+            micros_of("last_seen_at").alias("at_us"),
+            (micros_of("last_seen_at") - micros_of("started_at")).alias("interval_us"),
+            *columns[6:],
+        )
+        return sampled.unionByName(known)
+
+    def _write_stream_seconds(self, snapshot: Snapshot, hours: list[str]) -> Snapshot:
+        self.progress.step(f"streams of {hours[0]} to {hours[-1]}, second by second")
+        earlier = [hour for hour in snapshot.partitions("bronze.stream_sample") if hour < hours[0]][-_CARRY_HOURS:]
+        rows = stream_seconds(
+            self.facts(snapshot, "stream_sample", hours),
+            self.facts(snapshot, "publish_stopped", hours),
+            stream_carry_of(self.facts(snapshot, "stream_sample", earlier)),
+        )
+        snapshot = self._replace(snapshot, "silver.stream_seconds", rows.withColumn("hour", hour_of("at")), hours)
+        spells = stream_spells(
+            self.lake.read(self.spark, snapshot, "silver.stream_seconds", hours),
+            self.lake.read(
+                self.spark, snapshot, "silver.publications", starts_in(snapshot, "silver.publications", hours)
+            ),
+        )
+        return self._replace(snapshot, "rollup.stream_spells", spells.withColumn("hour", hour_of("started_at")), hours)
+
+    def _write_recordings(self, snapshot: Snapshot) -> Snapshot:
+        if not self.plan.recording_hours:
+            return snapshot
+        self.progress.step("recordings")
+        # A file that began long ago may be repaired now: its row is in the partition of its beginning.
+        fresh = recording_segments(*(self._since(snapshot, kind, "") for kind in RECORDING_KINDS))
+        fresh = fresh.withColumn("hour", hour_of("started_at"))
+        hours = [row.hour for row in fresh.select("hour").distinct().collect()]
+        known = self.lake.read(self.spark, snapshot, "silver.recording_segments", hours)
+        kept = known.join(fresh, list(TABLES["silver.recording_segments"].key), "left_anti")
+        return self._replace(snapshot, "silver.recording_segments", kept.unionByName(fresh), hours)
+
+    def _write_connections(self, snapshot: Snapshot) -> Snapshot:
+        starts = self.plan.connection_starts
+        if not starts:
+            return snapshot
+        self.progress.step("connections")
+        rows = connections(
+            self.facts(snapshot, "connection_opened", starts),
+            self._since(snapshot, "connection_closed", min(starts)),
+            self._rows_since(snapshot, "silver.views", min(starts)),
+            self._rows_since(snapshot, "silver.publications", min(starts)),
+            self.boots(snapshot),
+        ).withColumn("hour", hour_of("opened_at"))
+        return self._replace(snapshot, "silver.connections", rows.where(F.col("hour").isin(*starts)), starts)
+
+    def _rows_since(self, snapshot: Snapshot, table: str, hour: str) -> DataFrame:
+        return self.lake.read(self.spark, snapshot, table, _from(snapshot, table, hour))
+
+    def _since(self, snapshot: Snapshot, kind: str, hour: str) -> DataFrame:
+        return self.facts(snapshot, kind, _from(snapshot, f"bronze.{kind}", hour))
+
+    def _replace(self, snapshot: Snapshot, table: str, rows: DataFrame, hours: Collection[str]) -> Snapshot:
+        transaction = self.lake.begin(snapshot, "silver", self.as_of_us)
+        transaction.replace(TABLES[table], rows, hours)
+        return transaction.commit()
+
+
+_SAMPLE_COLUMNS: Final = (
+    "boot_key",
+    "publication_id",
+    "app",
+    "stream",
+    "at_us",
+    "interval_us",
+    "received_bytes",
+    "messages",
+    "video_frames",
+    "audio_frames",
+    "keyframes",
+    "timestamp_jumps",
+)
+
+
+def _from(snapshot: Snapshot, table: str, hour: str) -> list[str]:
+    return [each for each in snapshot.partitions(table) if each >= hour]
