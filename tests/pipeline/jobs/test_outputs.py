@@ -45,6 +45,19 @@ def test_new_files_stand_in_place_of_all_old_ones(tmp_path: Path, is_local: bool
     assert archive.find("_work") == []
 
 
+def test_a_folder_that_is_being_replaced_has_no_mark(tmp_path: Path) -> None:
+    archive = Storage(tmp_path)
+    archive.put("x/b/in the way", b"")
+    write_mark(archive, "x", {"outputs": {}})
+    with workspace(archive) as work:
+        for name in "ab":
+            (work.folder / name).write_text(name)
+        with pytest.raises(OSError, match="x/b"):
+            work.put_in_place("x")
+    assert archive.read("x/a") == b"a"
+    assert read_mark(archive, "x") is None
+
+
 def test_a_mark_holds_as_long_as_all_that_it_names_is_there(tmp_path: Path) -> None:
     archive = Storage(tmp_path)
     assert read_mark(archive, "x") is None

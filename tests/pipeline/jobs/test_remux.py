@@ -47,8 +47,10 @@ def test_an_mp4_holds_every_packet_and_begins_with_its_index(recording: Path, tm
 
 
 def test_hls_is_cut_at_key_frames_and_played_to_its_end(recording: Path, tmp_path: Path) -> None:
-    remuxed(recording.read_bytes(), tmp_path)
-    playlist = tmp_path / "hls" / "index.m3u8"
+    folder = tmp_path / "100%d done"
+    folder.mkdir()
+    remuxed(recording.read_bytes(), folder)
+    playlist = folder / "hls" / "index.m3u8"
     lines = playlist.read_text().splitlines()
     assert [line for line in lines if not line.startswith("#")] == ["00000.m4s", "00001.m4s", "00002.m4s"]
     assert {"#EXT-X-PLAYLIST-TYPE:VOD", "#EXT-X-INDEPENDENT-SEGMENTS", "#EXT-X-ENDLIST"} <= set(lines)
@@ -84,22 +86,37 @@ def test_a_recording_of_sound_alone_is_sound_alone(tmp_path: Path) -> None:
 
 def test_messages_that_no_decoder_could_use_are_left_out(recording: Path, tmp_path: Path) -> None:
     samples = flv_samples(recording)
-    garbage = [Sample(VIDEO, 3000, b"\x1f\x01garbage"), Sample(VIDEO, 3000, b""), Sample(VIDEO, 3000, b"\xf9nope")]
+    payloads = (b"\x1f\x01nope", b"\x17\x05\x00\x00\x00nope", b"", b"\xf9nope")
+    garbage = [Sample(VIDEO, 3000, payload) for payload in payloads]
     remuxed(flv_bytes([*samples[:100], *garbage, *samples[100:]]), tmp_path)
     assert len(packets(tmp_path / "r.mp4", "v")) == len(packets(recording, "v"))
     assert decoding_errors(tmp_path / "r.mp4") == ""
 
 
+def test_a_picture_to_be_shown_before_it_is_decoded_is_shown_then(recording: Path, tmp_path: Path) -> None:
+    samples = flv_samples(recording)
+    early = next(number for number in range(50, len(samples)) if samples[number].payload[0] == 0x27)
+    payload = samples[early].payload
+    samples[early] = samples[early]._replace(payload=payload[:2] + (-500).to_bytes(3, signed=True) + payload[5:])
+    remuxed(flv_bytes(samples), tmp_path)
+    assert len(packets(tmp_path / "r.mp4", "v")) == len(packets(recording, "v"))
+
+
 def test_pictures_behind_damage_wait_for_the_next_key_frame(recording: Path, tmp_path: Path) -> None:
     samples = flv_samples(recording)
+    damaged = next(number for number in range(100, len(samples)) if samples[number].payload[0] == 0x27)
+    recovered = next(number for number in range(damaged, len(samples)) if samples[number].payload[0] == 0x17)
     data = bytearray(flv_bytes(samples))
-    (after_key, *_) = (number for number, sample in enumerate(samples) if number > 100 and sample.payload[0] == 0x27)
     # The size of this tag becomes one that leads nowhere.
-    data[len(flv_bytes(samples[:after_key])) + 1] ^= 0xFF
+    data[len(flv_bytes(samples[:damaged])) + 1] ^= 0xFF
     remuxed(bytes(data), tmp_path)
-    pictures = packets(recording, "v")
-    assert len(pictures) - 5 <= len(packets(tmp_path / "r.mp4", "v")) < len(pictures)
-    assert packets(tmp_path / "r.mp4", "v")[-50:] == pytest.approx(pictures[-50:], abs=0.03)
+    kept = [
+        sample.timestamp_ms / 1000
+        for number, sample in enumerate(samples)
+        if sample.payload[:2] in (b"\x17\x01", b"\x27\x01") and not damaged <= number < recovered
+    ]
+    assert recovered - damaged > 3
+    assert packets(tmp_path / "r.mp4", "v") == pytest.approx(kept, abs=0.001)
     assert decoding_errors(tmp_path / "r.mp4") == ""
 
 

@@ -7,7 +7,9 @@ damaged places reach FFmpeg. HLS is made from the finished MP4, which is what it
 Tracks whose codec has no place in MP4 are left out and named. Every path here is local.
 """
 
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -120,22 +122,33 @@ def write_mp4(file: OpenFile, verification: Verification, path: Path) -> Remuxed
 def write_hls(mp4_path: Path, folder: Path, segment_s: int) -> None:
     """Make a playlist with its segments, cut at key frames."""
     folder.mkdir()
-    options = {
-        "hls_time": str(segment_s),
-        "hls_playlist_type": "vod",
-        "hls_segment_type": "fmp4",
-        "hls_fmp4_init_filename": INIT_NAME,
-        "hls_segment_filename": str(folder / f"%05d{SEGMENT_SUFFIX}"),
-        "hls_flags": "independent_segments",
-    }
-    with (
-        av.open(str(mp4_path)) as source,
-        av.open(str(folder / PLAYLIST_NAME), "w", format="hls", options=options) as target,
-    ):
-        outputs, _ = _outputs(source, target)
-        for packet in _packets(source):
-            packet.stream = outputs[packet.stream.index]
-            target.mux(packet)
+    with _path_without_percent(folder) as path:
+        options = {
+            "hls_time": str(segment_s),
+            "hls_playlist_type": "vod",
+            "hls_segment_type": "fmp4",
+            "hls_fmp4_init_filename": INIT_NAME,
+            "hls_segment_filename": f"{path}/%05d{SEGMENT_SUFFIX}",
+            "hls_flags": "independent_segments",
+        }
+        with (
+            av.open(str(mp4_path)) as source,
+            av.open(f"{path}/{PLAYLIST_NAME}", "w", format="hls", options=options) as target,
+        ):
+            outputs, _ = _outputs(source, target)
+            for packet in _packets(source):
+                packet.stream = outputs[packet.stream.index]
+                target.mux(packet)
+
+
+@contextmanager
+def _path_without_percent(folder: Path) -> Iterator[str]:
+    """Another path to a folder: FFmpeg takes %d for its number anywhere in a path, and has no way to escape it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
 
 
 def _outputs(source: InputContainer, target: OutputContainer) -> tuple[dict[int, Any], list[str]]:
@@ -165,4 +178,10 @@ def _codec_of(stream: Any) -> str | None:
 
 def _packets(source: InputContainer) -> "Iterator[Packet[Any]]":
     """Every packet but the empty ones that tell the end to decoders."""
-    return (packet for packet in source.demux() if packet.size and packet.dts is not None)
+    for packet in source.demux():
+        if not packet.size or packet.dts is None:
+            continue
+        if packet.pts is None or packet.pts < packet.dts:
+            # No player can show what it has yet to decode, and no muxer takes it.
+            packet.pts = packet.dts
+        yield packet
