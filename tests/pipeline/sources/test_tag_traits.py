@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from penstock.media.codecs import AUDIO_CODEC_BY_FOURCC, VIDEO_CODEC_BY_FOURCC
+from penstock.media.codecs import AUDIO_CODEC_BY_FOURCC, VIDEO_CODEC_BY_FOURCC, AudioCodec, VideoCodec
 from penstock.media.flv import AMF3_SCRIPT_TAG, AUDIO_TAG, SCRIPT_TAG, VIDEO_TAG
 from penstock.pipeline.sources.tag_traits import CODECS, NO_TRACK, ROLES, Described, describe_payload, traits_of
 
@@ -17,11 +17,13 @@ def described_at_once(tags: list[tuple[int, bytes]]) -> list[Described]:
     starts = np.array([list(payload[:8].ljust(8, b"\xee")) for _, payload in tags], np.uint8)
     sizes = np.array([len(payload) for _, payload in tags], np.int64)
     traits = traits_of(kinds, starts, sizes, lambda row: tags[row][1])
-    labels = {None: None} | {codec.label: codec for codec in _codecs()}
+    labels: dict[str | None, VideoCodec | AudioCodec | None] = {
+        codec.label: codec for codec in (*VideoCodec, *AudioCodec)
+    }
     return [
         Described(
             None if traits.tracks[row] == NO_TRACK else int(traits.tracks[row]),
-            labels[CODECS[traits.codecs[row]]],
+            labels.get(CODECS[traits.codecs[row]]),
             ROLES[traits.roles[row]],
             bool(traits.is_key[row]),
             int(traits.composition_times_ms[row]),
@@ -29,12 +31,6 @@ def described_at_once(tags: list[tuple[int, bytes]]) -> list[Described]:
         )
         for row in range(len(tags))
     ]
-
-
-def _codecs() -> list[object]:
-    from penstock.media.codecs import AudioCodec, VideoCodec
-
-    return [*VideoCodec, *AudioCodec]
 
 
 def every_header() -> list[tuple[int, bytes]]:

@@ -28,6 +28,7 @@ from penstock.pipeline.sources.rtmp_spool import Spool, read_rows
 
 DEFAULT_SPOOL_BYTES: Final = 1024**3
 _AT_HAND_S: Final = 5.0
+_PART_BYTES: Final = 16 * 1024 * 1024
 
 
 class RtmpSource(DataSource):
@@ -56,11 +57,9 @@ class RtmpSource(DataSource):
 
 @dataclass(frozen=True)
 class SpoolPart(InputPartition):
-    """Rows of one file of the spool, counted from its beginning."""
+    """Rows of neighbouring files of the spool: for each file from which to which, counted from its beginning."""
 
-    location: Location
-    start: int
-    end: int
+    pieces: tuple[tuple[Location, int, int], ...]
 
 
 class RtmpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -98,14 +97,23 @@ class RtmpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         spool, _ = self._feed()
-        return [
-            SpoolPart(file.location, max(start["row"] - file.first, 0), min(end["row"] - file.first, file.count))
-            for file in spool.files_between(start["row"], end["row"])
-        ]
+        pieces: list[tuple[Location, int, int]] = []
+        parts: list[InputPartition] = []
+        part_bytes = 0
+        # A task for each file would cost more than its work: there are four files a second.
+        for file in spool.files_between(start["row"], end["row"]):
+            first, last = max(start["row"] - file.first, 0), min(end["row"] - file.first, file.count)
+            pieces.append((file.location, first, last))
+            part_bytes += file.file_bytes
+            if part_bytes >= _PART_BYTES:
+                parts.append(SpoolPart(tuple(pieces)))
+                pieces, part_bytes = [], 0
+        return [*parts, SpoolPart(tuple(pieces))] if pieces else parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, SpoolPart):
-            yield from read_rows(partition.location, partition.start, partition.end).to_batches()
+            for location, start, end in partition.pieces:
+                yield from read_rows(location, start, end).to_batches()
 
     def commit(self, end: dict[str, int]) -> None:
         self._feed()[0].free(end["row"])
