@@ -2,10 +2,10 @@
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from penstock.pipeline import identity
-from penstock.pipeline.identity import OTHER_MONTHS, hashed_key
+from penstock.pipeline.identity import hashed_key
 
 ADDRESSES = [
     ("203.0.113.77:50123", "203.0.113.77", "203.0.113.0/24"),
@@ -41,8 +41,7 @@ def test_an_address_loses_its_port_and_gives_its_network(spark: SparkSession) ->
 
 NOVEMBER_US = 1_794_700_800_000_000
 DECEMBER_US = NOVEMBER_US + 31 * 86_400_000_000
-LONG_AGO_US = 0
-SALTS = {"2026-11": "n", "2026-12": "d", OTHER_MONTHS: "o"}
+SALTS = {"2026-11": "n", "2026-12": "d"}
 
 
 def test_a_viewer_is_named_by_the_first_that_is_known(spark: SparkSession) -> None:
@@ -54,7 +53,6 @@ def test_a_viewer_is_named_by_the_first_that_is_known(spark: SparkSession) -> No
         ((None, None, "203.0.113.7:1", "obs", NOVEMBER_US), hashed_key("n", "203.0.113.7", "obs")),
         ((None, None, "203.0.113.7:1", None, NOVEMBER_US), hashed_key("n", "203.0.113.7", None)),
         ((None, None, "203.0.113.7:1", "vlc", DECEMBER_US), hashed_key("d", "203.0.113.7", "vlc")),
-        ((None, None, "203.0.113.7:1", "vlc", LONG_AGO_US), hashed_key("o", "203.0.113.7", "vlc")),
         ((None, None, None, "vlc", NOVEMBER_US), None),
     ]
     schema = "auth_subject string, viewer string, peer_addr string, client string, at_us bigint"

@@ -13,13 +13,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 ERASED: Final = "erased"
 """Stands for a viewer who asked to be forgotten."""
-
-OTHER_MONTHS: Final = "other"
-"""The salt of facts whose time is far from that of their file."""
 
 _SEPARATOR: Final = "\x00"
 _HASH_DIGITS: Final = 32
@@ -81,11 +78,11 @@ def _first_groups(ip: Column) -> Column:
 def viewer_key(fact: Mapping[str, Column], salts: Mapping[str, str]) -> Column:
     """Who watches, by a fact's auth_subject, viewer, peer_addr, client and at_us; null if nothing is known.
 
-    `salts` has one for each month, as in 2026-11, and one for OTHER_MONTHS.
+    `salts` has one for each month in which there are facts, as in 2026-11.
     """
     month = F.date_format(F.timestamp_micros(fact["at_us"]), "yyyy-MM")
     table = F.create_map(*(F.lit(text) for pair in salts.items() for text in pair))
-    salt = F.coalesce(F.try_element_at(table, month), F.lit(salts[OTHER_MONTHS]))
+    salt = F.try_element_at(table, month)
     return F.coalesce(
         F.concat(F.lit("a:"), fact["auth_subject"]),
         F.concat(F.lit("v:"), fact["viewer"]),
@@ -94,10 +91,10 @@ def viewer_key(fact: Mapping[str, Column], salts: Mapping[str, str]) -> Column:
 
 
 def _keyed_hash(salt: Column, ip: Column, client: Column) -> Column:
-    """Null if there is no address. Hashed twice with the salt, so that nothing can be appended to what was hashed."""
+    """Null if there is no address or salt. Hashed twice, so that nothing can be appended to what was hashed."""
     inner = F.sha2(F.concat_ws(_SEPARATOR, salt, ip, F.coalesce(client, F.lit(""))), 256)
     outer = F.sha2(F.concat_ws(_SEPARATOR, salt, inner), 256)
-    return F.when(ip.isNotNull(), F.concat(F.lit("h:"), F.substring(outer, 1, _HASH_DIGITS)))
+    return F.when(ip.isNotNull() & salt.isNotNull(), F.concat(F.lit("h:"), F.substring(outer, 1, _HASH_DIGITS)))
 
 
 def hashed_key(salt: str, ip: str, client: str | None) -> str:

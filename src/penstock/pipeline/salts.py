@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import LakeError
-from penstock.pipeline.identity import OTHER_MONTHS
 from penstock.pipeline.storage import Storage
 
 FOLDER: Final = "_private"
@@ -33,19 +32,20 @@ def read_salts(lake: Storage) -> dict[str, str]:
 
 
 def salts_for(lake: Storage, months: Iterable[str]) -> dict[str, str]:
-    """The salts of these months and all others that are there; those that were missing are made and kept."""
+    """The salts of these months; those that were missing are made and kept."""
     salts = read_salts(lake)
-    missing = {*months, OTHER_MONTHS} - salts.keys()
+    wanted = sorted(set(months))
+    missing = [month for month in wanted if month not in salts]
     if missing:
-        salts |= {month: secrets.token_hex(_SALT_BYTES) for month in sorted(missing)}
+        salts |= {month: secrets.token_hex(_SALT_BYTES) for month in missing}
         _write(lake, salts)
-    return salts
+    return {month: salts[month] for month in wanted}
 
 
 def forget_salts(lake: Storage, before_month: str) -> list[str]:
     """Give up the salts of earlier months. Which those were."""
     salts = read_salts(lake)
-    old = sorted(month for month in salts if month != OTHER_MONTHS and month < before_month)
+    old = sorted(month for month in salts if month < before_month)
     if old:
         _write(lake, {month: salt for month, salt in salts.items() if month not in old})
     return old
