@@ -4,7 +4,7 @@ Owns the defaults: amounts are 0, conditions are false, names are `-`, and what 
 """
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +21,7 @@ _DEFAULTS: dict[str, Any] = {
     "boolean": False,
     "array<int>": [],
     "timestamp": datetime(2026, 11, 15, 20, tzinfo=UTC),
+    "date": date(2026, 11, 15),
 }
 
 

@@ -1,7 +1,7 @@
 """The ways in which viewers are cut: all of them, and by client, protocol, server and network.
 
 Owns the names of the dimensions. A view without a value in a dimension counts as `unknown` there. What is counted by
-cut is counted by number, a hash of the cut's name, and gets the name when little is left; grouping by text takes longer.
+cut is counted by number, a hash of the cut's name, and gets the name when little is left: grouping by text is slow.
 """
 
 from typing import Final

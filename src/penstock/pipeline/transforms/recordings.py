@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 
 def recordings(segments: DataFrame) -> DataFrame:
-    """One row for each file of a server, as it was told last: a repair replaces what a crash left. Takes all there are."""
+    """One row for each file of a server, as told last: a repair replaces what a crash left. Takes all there are."""
     told_last = Window.partitionBy("server_id", "path").orderBy(
         F.desc("closed_at"), F.desc("boot_id"), F.desc("recording_id"), F.desc("segment")
     )

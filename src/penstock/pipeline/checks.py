@@ -1,0 +1,252 @@
+"""What must be true of facts and tables, as named expressions; where it is not, a row of gold.data_quality says so.
+
+Owns the checks. None repairs or drops anything. A check looks at one row of what is measured: a row of a table, a
+boot's hour of facts, or an hour's refused lines with one reason. Its condition is SQL that holds for a good row; null
+is good, since it means that there is nothing to compare. Violations of one subject in one hour are one row, and of many
+subjects the worst are named and the rest counted together.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from penstock.pipeline.tables import TABLES
+from penstock.pipeline.transforms.times import HOUR_US, SECOND_US, start_us
+
+FACTS: Final = "facts"
+QUARANTINE: Final = "quarantine"
+OTHERS: Final = "others"
+NAMED_SUBJECTS: Final = 20
+"""So many subjects of a check are named for each day."""
+LATE_US: Final = HOUR_US
+CLOCK_OFF_US: Final = 2 * SECOND_US
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One rule. `detail` and `amount` are SQL on a row that breaks it: the figures in words, and how much it counts."""
+
+    name: str
+    table: str
+    condition: str
+    detail: str
+    amount: str = "1"
+
+
+CHECKS: Final = (
+    Check(
+        "view_ends_after_its_start",
+        "silver.views",
+        "ended_at >= started_at",
+        "format_string('ended %d ms before it began', (unix_micros(started_at) - unix_micros(ended_at)) div 1000)",
+    ),
+    Check(
+        "view_amounts_are_not_negative",
+        "silver.views",
+        "watched_us >= 0 AND bytes_sent >= 0 AND skipped_bytes >= 0 AND stalled_us >= 0",
+        "format_string('watched %d us, sent %d, skipped %d bytes', watched_us, bytes_sent, skipped_bytes)",
+    ),
+    Check(
+        "view_watches_while_present",
+        "silver.views",
+        "watched_us <= unix_micros(coalesce(ended_at, last_seen_at)) - unix_micros(started_at) + 1000000",
+        "format_string('watched %d ms, present %d ms', watched_us div 1000, "
+        "(unix_micros(coalesce(ended_at, last_seen_at)) - unix_micros(started_at)) div 1000)",
+    ),
+    Check(
+        "publication_ends_after_its_start",
+        "silver.publications",
+        "ended_at >= started_at",
+        "format_string('ended %d ms before it began', (unix_micros(started_at) - unix_micros(ended_at)) div 1000)",
+    ),
+    Check(
+        "publication_amounts_are_not_negative",
+        "silver.publications",
+        "received_bytes >= 0 AND video_frames >= keyframes AND keyframes >= 0 AND duration_us >= 0",
+        "format_string('%d bytes, %d frames, %d of them key frames', received_bytes, video_frames, keyframes)",
+    ),
+    Check(
+        "audience_peak_is_not_below_average",
+        "gold.audience",
+        "viewers_peak >= viewers_avg",
+        "format_string('peak %d, watched %d ms', viewers_peak, watched_us div 1000)",
+    ),
+    Check(
+        "audience_amounts_are_not_negative",
+        "gold.audience",
+        "viewers_peak >= 0 AND viewers_unique >= 0 AND watched_us >= 0 AND egress_bytes >= 0",
+        "format_string('peak %d, watched %d us, sent %d bytes', viewers_peak, watched_us, egress_bytes)",
+    ),
+    Check(
+        "health_amounts_are_not_negative",
+        "gold.stream_health",
+        "ingress_bytes >= 0 AND video_frames >= 0 AND stalled_us BETWEEN 0 AND sampled_us",
+        "format_string('%d bytes, stalled %d of %d us', ingress_bytes, stalled_us, sampled_us)",
+    ),
+    Check(
+        "usage_egress_is_what_views_were_sent",
+        "gold.usage",
+        "egress_bytes BETWEEN inside_bytes AND touching_bytes",
+        "format_string('%d bytes billed; views of the day alone %d, with those over midnight %d', "
+        "egress_bytes, inside_bytes, touching_bytes)",
+    ),
+    Check(
+        "facts_are_complete",
+        FACTS,
+        "missing = 0",
+        "format_string('%d of %d facts are missing', missing, missing + facts)",
+        amount="missing",
+    ),
+    Check(
+        "facts_land_within_an_hour",
+        FACTS,
+        "late = 0",
+        "format_string('%d facts landed late, at most by %d minutes', late, late_us_max div 60000000)",
+        amount="late",
+    ),
+    Check(
+        "server_clock_is_right",
+        FACTS,
+        f"off_us < {CLOCK_OFF_US}",
+        "format_string('the clock is at least %d ms off', off_us div 1000)",
+    ),
+    Check("lines_are_understood", QUARANTINE, "lines = 0", "format_string('%d lines refused', lines)", amount="lines"),
+)
+
+_SUBJECTS: Final[Mapping[str, tuple[str, str]]] = {
+    "silver.views": ("view_id", "started_at"),
+    "silver.publications": ("publication_id", "started_at"),
+    "silver.connections": ("concat_ws('-', server_id, boot_id, conn_id)", "opened_at"),
+    "gold.audience": ("concat_ws('/', app, stream)", "minute"),
+    "gold.stream_health": ("concat_ws('/', app, stream)", "minute"),
+    "gold.usage": ("concat_ws('/', app, stream)", "CAST(day AS timestamp)"),
+    FACTS: ("concat_ws('-', server_id, boot_id)", "timestamp_micros(hour_us)"),
+    QUARANTINE: ("refusal", "timestamp_micros(hour_us)"),
+}
+"""What a row of a table is called, and its time."""
+
+CHECKED: Final = tuple(_SUBJECTS)
+"""Everything that `violations` can be asked about."""
+
+
+def violations(table: str, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """One row for each check, subject and hour with violations.
+
+    Takes rows of the table by its name. `facts` are rows of bronze of all kinds, with the hour before those that
+    matter, so that a gap between hours is seen; `quarantine` is what was refused; gold.usage is compared with the
+    silver.views that were there on its days.
+    """
+    subject, time = _SUBJECTS[table]
+    hour = F.date_trunc("hour", F.expr(time)).alias("at")
+    measured = _measured(table, frames)
+    checks = [check for check in CHECKS if check.table == table]
+    found = [_unique_violations(table, measured, hour)] if table in TABLES else []
+    if checks:
+        told = F.array_compact(F.array(*(_told(check) for check in checks)))
+        is_suspect = reduce(Column.__or__, (_is_bad(check) for check in checks))
+        rows = measured.where(is_suspect).select(hour, F.expr(subject).alias("subject"), F.inline(told))
+        found.append(rows.select("at", "check", "subject", "violations", "detail"))
+    grouped = (
+        reduce(DataFrame.unionByName, found)
+        .groupBy("at", "check", "subject")
+        .agg(F.sum("violations").alias("violations"), F.min("detail").alias("detail"))
+    )
+    return _worst(grouped).select("at", F.lit(table).alias("table"), "check", "subject", "violations", "detail")
+
+
+def fact_hours(facts: DataFrame) -> DataFrame:
+    """One row for each boot and hour: how many facts, which are missing, and how late or early they landed.
+
+    Facts are told in the order of their numbers, so what is missing between two hours counts to the later one.
+    """
+    late_us = F.col("landed_at_us") - F.col("at_us")
+    per_hour = facts.groupBy("server_id", "boot_id", start_us(F.col("at_us"), HOUR_US).alias("hour_us")).agg(
+        F.count("*").alias("facts"),
+        F.min("seq").alias("min_seq"),
+        F.max("seq").alias("max_seq"),
+        F.sum((late_us > LATE_US).cast("bigint")).alias("late"),
+        F.max(late_us).alias("late_us_max"),
+        # Nothing can land before it was told: if it seems so, a clock is wrong.
+        F.greatest(F.max(-late_us), F.max(F.abs("offset_us")), F.lit(0)).alias("off_us"),
+    )
+    in_order = Window.partitionBy("server_id", "boot_id").orderBy("hour_us")
+    between = F.coalesce(F.col("min_seq") - F.lag("max_seq").over(in_order) - 1, F.lit(0))
+    within = F.col("max_seq") - F.col("min_seq") + 1 - F.col("facts")
+    return per_hour.withColumn("missing", F.greatest(within + between, F.lit(0)))
+
+
+def _measured(table: str, frames: Mapping[str, DataFrame]) -> DataFrame:
+    rows = frames[table]
+    if table == FACTS:
+        return fact_hours(rows)
+    if table == QUARANTINE:
+        return rows.groupBy("refusal", start_us(F.col("landed_at_us"), HOUR_US).alias("hour_us")).agg(
+            F.count("*").alias("lines")
+        )
+    if table == "gold.usage":
+        return _with_bytes_of_views(rows, frames["silver.views"])
+    return rows
+
+
+def _with_bytes_of_views(usage: DataFrame, views: DataFrame) -> DataFrame:
+    """With what views were sent that were there on the day alone, and on the day at all."""
+    days = F.sequence(F.to_date("started_at"), F.to_date(F.greatest("ended_at", "last_seen_at", "started_at")))
+    inside_bytes = F.when(F.size(days) == 1, F.col("bytes_sent")).otherwise(0)
+    sent = (
+        views.select("app", "stream", "bytes_sent", inside_bytes.alias("inside_bytes"), F.explode(days).alias("day"))
+        .groupBy("app", "stream", "day")
+        .agg(F.sum("inside_bytes").alias("inside_bytes"), F.sum("bytes_sent").alias("touching_bytes"))
+    )
+    return usage.join(sent, ["app", "stream", "day"], "left").fillna(0, ["inside_bytes", "touching_bytes"])
+
+
+def _is_bad(check: Check) -> Column:
+    return ~F.coalesce(F.expr(check.condition), F.lit(True))
+
+
+def _told(check: Check) -> Column:
+    told = F.struct(
+        F.lit(check.name).alias("check"),
+        F.expr(check.amount).cast("bigint").alias("violations"),
+        F.expr(check.detail).alias("detail"),
+    )
+    return F.when(_is_bad(check), told)
+
+
+def _unique_violations(table: str, rows: DataFrame, hour: Column) -> DataFrame:
+    """Keys that several rows have."""
+    key = TABLES[table].key
+    return (
+        rows.groupBy(hour, *key)
+        .agg((F.count("*") - 1).alias("violations"))
+        .where(F.col("violations") > 0)
+        .select(
+            "at",
+            F.lit(f"{TABLES[table].name}_have_one_row_each").alias("check"),
+            F.concat_ws("/", *(F.col(name).cast("string") for name in key)).alias("subject"),
+            "violations",
+            F.lit("rows with the same key").alias("detail"),
+        )
+    )
+
+
+def _worst(grouped: DataFrame) -> DataFrame:
+    """The worst subjects of each check and day as they are, the rest of the hour together."""
+    of_day = Window.partitionBy("check", F.to_date("at")).orderBy(F.desc("violations"), "subject", "at")
+    is_named = F.row_number().over(of_day) <= NAMED_SUBJECTS
+    return (
+        grouped.withColumn("is_named", is_named)
+        .withColumn("subject", F.when(F.col("is_named"), F.col("subject")).otherwise(F.lit(OTHERS)))
+        .groupBy("at", "check", "subject")
+        .agg(F.sum("violations").alias("violations"), F.count("*").alias("subjects"), F.min("detail").alias("detail"))
+        .withColumn(
+            "detail",
+            F.when(F.col("subject") == OTHERS, F.format_string("%d subjects", F.col("subjects"))).otherwise(
+                F.col("detail")
+            ),
+        )
+    )
