@@ -3,9 +3,9 @@
 `load` takes a file, a folder, a glob or a list of them. Options:
 
 - `payload` (false): a last column with the whole payload of each tag.
-- `splitBytes` (128 MiB): files larger than this are cut at key frames, for several tasks; 0 keeps them whole.
-- `index` (true): whether `tag_index` is known in every part of a cut file, for which each task first walks over the
-  headers before its part. Without it the column is null there; `path` and `offset` name and order rows in any case.
+- `splitBytes` (512 MiB): files larger than this are cut at key frames, for several tasks; 0 keeps them whole.
+- `index` (true): whether `tag_index` is known in every part of a cut file, for which each task first walks over what
+  is before its part. Without it the column is null there; `path` and `offset` name and order rows in any case.
 - `pushdown` (false): filters on path, app, stream, recording_id, segment, kind, is_key and dts_ms leave out files,
   parts and tags before they are read. For a DataFrame that is used in one query only, see `FilteringFlvReader`.
 

@@ -33,7 +33,7 @@ from penstock.pipeline.sources.files import FoundFile, Location, OpenFile
 from penstock.pipeline.sources.flv_filters import PushedFilters
 from penstock.pipeline.sources.manifest import Segment, segments_by_name
 
-DEFAULT_SPLIT_BYTES: Final = 128 * 1024 * 1024
+DEFAULT_SPLIT_BYTES: Final = 512 * 1024 * 1024
 SLACK_MS: Final = 10_000
 
 

@@ -6,7 +6,7 @@ screen at that time. Where nothing can be decoded there is a row with an error a
 - `every` (keyframes): `keyframes`, or a time such as `2s`: the pictures at its multiples.
 - `width`: scale pictures to it, keeping their shape; as they are if it is not given.
 - `image` (jpeg): `jpeg`, or `rgb`: three bytes for each pixel, row after row.
-- `splitBytes` as for `flv`.
+- `splitBytes` (64 MiB): as for `flv`; decoding takes longer than reading.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from penstock.errors import ConfigError
 from penstock.pipeline.sources.decoded_source import DecodedReader, Row
 from penstock.pipeline.sources.files import OpenFile, paths_of
-from penstock.pipeline.sources.flv_plan import DEFAULT_SPLIT_BYTES, FlvPart
+from penstock.pipeline.sources.flv_plan import FlvPart
 from penstock.pipeline.sources.options import count_of, duration_ms_of
 from penstock.pipeline.sources.pictures import Picture, Unreadable, pictures_of
 
@@ -31,6 +31,7 @@ FRAMES_SCHEMA: Final = (
     "image binary, error string"
 )
 KEYFRAMES: Final = "keyframes"
+_SPLIT_BYTES: Final = 64 * 1024 * 1024
 _IMAGES: Final = ("jpeg", "rgb")
 # MJPEG's scale of quality goes from 2, the best, to 31; 4 is about what others call 90 %.
 _JPEG_QUANTIZER: Final = 4
@@ -53,7 +54,7 @@ class FramesSource(DataSource):
             raise ConfigError(f"option image is {image!r}, neither of {' and '.join(_IMAGES)}")
         return FramesReader(
             paths_of(self.options),
-            count_of(self.options, "splitBytes", default=DEFAULT_SPLIT_BYTES),
+            count_of(self.options, "splitBytes", default=_SPLIT_BYTES),
             len(schema),
             None if every == KEYFRAMES else duration_ms_of(self.options, "every", default=KEYFRAMES),
             count_of(self.options, "width", default=0) or None,
