@@ -23,7 +23,7 @@ from tests.support.spark_cluster import READY_DEADLINE_S, SparkCluster
 from tests.test_architecture import REPOSITORY
 
 OPTIONS = ArchiveOptions(thumbnail_width_px=64)
-DEADLINE_S = 60.0
+DEADLINE_S = 180.0
 
 ARCHIVE_ON_CLUSTER = """
 from penstock.pipeline.jobs.archive import run_archive

@@ -83,12 +83,11 @@ def archive(
     progress: Report | None = None,
 ) -> ArchiveSummary:
     """The same with each folder by its path or address."""
-    archive_storage, lake_storage = Storage(out), Storage(lake)
+    recorded, archived, lake_storage = Storage(recordings), Storage(out), Storage(lake)
     before = {row.key: row for row in read_catalogue(lake_storage)}
-    segments = read_segments(Storage(recordings))
-    due = _due(segments, before, Storage(recordings), archive_storage, options)
-    archive_storage.delete_folder(WORK_FOLDER)
-    made = _run(spark, due, partial(_work, recordings=recordings, out=out, options=options), progress)
+    due = _due(read_segments(recorded), before, recorded, archived, options)
+    archived.delete_folder(WORK_FOLDER)
+    made = _run(spark, due, partial(_work, recordings=recorded.root, out=archived.root, options=options), progress)
     # Recordings that were given up by retention stay in the catalogue: their archive is there.
     after = before | {row.key: row for row in made}
     rows = tuple(after[key] for key in sorted(after))
@@ -100,17 +99,17 @@ def archive(
 def _due(
     segments: Iterable[Segment],
     before: dict[tuple[str, int], ArchiveRow],
-    recordings: Storage,
-    archive_storage: Storage,
+    recorded: Storage,
+    archived: Storage,
     options: ArchiveOptions,
 ) -> list[Segment]:
     """The segments that a task has to look at, the largest first."""
-    files = {file.path: file for file in recordings.find("", recursive=False)}
+    files = {file.path: file for file in recorded.find("", recursive=False)}
     due: list[Segment] = []
     for segment in segments:
         row = before.get((segment.recording_id, segment.segment))
         is_done = row is not None and row.holds_for(files.get(segment.path), options.recipe)
-        if not is_done or not archive_storage.exists(f"{folder_of(segment)}/{MARK_NAME}"):
+        if not is_done or not archived.exists(f"{folder_of(segment)}/{MARK_NAME}"):
             due.append(segment)
     return sorted(due, key=lambda segment: -segment.bytes)
 
