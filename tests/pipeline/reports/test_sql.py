@@ -46,8 +46,8 @@ WRITING = [
     "insert into t select 1",
     "with q as (select 1) insert into t select * from q",
     "from reports_test.a insert into t select x",
-    "insert overwrite directory '/tmp/penstock-never' using parquet select 1",
-    "select transform(x) using 'touch /tmp/penstock-never' from reports_test.a",
+    "insert overwrite directory '{never}' using parquet select 1",
+    "select transform(x) using 'touch {never}' from reports_test.a",
     "execute immediate 'drop view reports_test.a'",
     "begin drop view reports_test.a; end",
     "set spark.sql.ansi.enabled=false",
@@ -72,15 +72,15 @@ def asker(spark: SparkSession) -> Iterator[SparkAsker]:
     spark.sql("drop schema reports_test cascade")
 
 
-def test_what_only_reads_is_answered_and_all_else_is_refused(asker: SparkAsker) -> None:
+def test_what_only_reads_is_answered_and_all_else_is_refused(asker: SparkAsker, tmp_path: Path) -> None:
     from penstock.pipeline.reports.statements import check_only_reads
 
     for query in READING:
         check_only_reads(asker._spark, query)
     for statement in WRITING:
         with pytest.raises(PipelineError, match="sql: only queries"):
-            asker.ask(statement, 1)
-    assert not Path("/tmp/penstock-never").exists()
+            asker.ask(statement.format(never=tmp_path / "never"), 1)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["reflect", "java_method", "system.builtin.reflect"])

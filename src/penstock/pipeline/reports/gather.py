@@ -6,7 +6,7 @@ Reads nothing: tables come from whoever calls.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -130,70 +130,65 @@ def _totals(tables: Mapping[str, pa.Table]) -> Totals:
 def _audience(table: pa.Table, axis: _Axis) -> Audience:
     watched = table.group_by(["app", "stream"]).aggregate([("watched_us", "sum")]).to_pylist()
     ranked = [_stream(row) for row in sorted(watched, key=lambda row: (-row["watched_us_sum"], _stream(row)))]
-    shown = set(ranked[:_MAX_CURVES])
-    steps = (
-        axis.with_step(table)
-        .group_by(["app", "stream", "step"])
-        .aggregate([("watched_us", "sum"), ("viewers_peak", "max")])
-        .to_pylist()
-    )
-    watched_us: dict[Stream | None, list[int]] = {name: [0] * len(axis.at) for name in ranked[:_MAX_CURVES]}
-    peaks: dict[Stream | None, list[int]] = {name: [0] * len(axis.at) for name in ranked[:_MAX_CURVES]}
-    for row in steps:
-        name = _stream(row) if _stream(row) in shown else None
-        step = row["step"]
-        watched_us.setdefault(name, [0] * len(axis.at))[step] += row["watched_us_sum"]
-        highest = peaks.setdefault(name, [0] * len(axis.at))
-        highest[step] = max(highest[step], row["viewers_peak_max"])
-    step_us = axis.step_minutes * _MINUTE_US
-    curves = (
-        StreamCurve(
-            app=None if name is None else name[0],
-            stream=None if name is None else name[1],
-            viewers_avg=tuple(round(each / step_us, 2) for each in amounts),
-            viewers_peak=tuple(peaks[name]),
-        )
-        for name, amounts in watched_us.items()
-    )
+    table, shown = axis.with_step(table), ranked[:_MAX_CURVES]
+    curves = [_curve(table.filter(_is_among(table, [name])), axis, *name) for name in shown]
+    if len(ranked) > _MAX_CURVES:
+        curves.append(_curve(table.filter(pc.invert(_is_among(table, shown))), axis, None, None))
     return Audience(axis.step_minutes, axis.at, tuple(curves))
 
 
+def _curve(table: pa.Table, axis: _Axis, app: str | None, stream: str | None) -> StreamCurve:
+    watched_us, peaks = [0] * len(axis.at), [0] * len(axis.at)
+    for row in table.group_by("step").aggregate([("watched_us", "sum"), ("viewers_peak", "max")]).to_pylist():
+        watched_us[row["step"]], peaks[row["step"]] = row["watched_us_sum"], row["viewers_peak_max"]
+    step_us = axis.step_minutes * _MINUTE_US
+    return StreamCurve(app, stream, tuple(round(each / step_us, 2) for each in watched_us), tuple(peaks))
+
+
 def _health(table: pa.Table, incidents: pa.Table, axis: _Axis) -> Health:
-    rows: dict[Stream, list[Row]] = {}
-    wanted = ("app", "stream", "step", "verdict", "ingress_bytes", "sampled_us")
-    for row in axis.with_step(table).sort_by("minute").select(wanted).to_pylist():
-        rows.setdefault(_stream(row), []).append(row)
-    found = [_stream_health(name, minutes, len(axis.at)) for name, minutes in rows.items()]
-    ranked = sorted(found, key=lambda each: (each.healthy_minutes - each.minutes, -each.minutes, each.app, each.stream))
+    minutes: dict[Stream, Counter[bool]] = {}
+    for row in table.group_by(["app", "stream", "verdict"]).aggregate([("minute", "count")]).to_pylist():
+        minutes.setdefault(_stream(row), Counter())[row["verdict"] == HEALTHY] += row["minute_count"]
+    ranked = sorted(minutes, key=lambda name: (-minutes[name][False], -minutes[name][True], name))
+    table = axis.with_step(table)
+    streams = (
+        _stream_health(name, table.filter(_is_among(table, [name])), minutes[name], len(axis.at))
+        for name in ranked[:_MAX_HEALTH_ROWS]
+    )
     happened = [_incident(row) for row in incidents.to_pylist()]
     happened.sort(key=lambda each: (each.started_at, each.app, each.stream, each.kind), reverse=True)
     return Health(
         axis.step_minutes,
         axis.at,
-        tuple(ranked[:_MAX_HEALTH_ROWS]),
+        tuple(streams),
         len(ranked[_MAX_HEALTH_ROWS:]),
         tuple(happened[:_MAX_LISTED]),
         len(happened[_MAX_LISTED:]),
     )
 
 
-def _stream_health(name: Stream, minutes: Iterable[Row], steps: int) -> StreamHealth:
+def _stream_health(name: Stream, table: pa.Table, minutes: Counter[bool], steps: int) -> StreamHealth:
     received_bytes, sampled_us = [0] * steps, [0] * steps
     verdicts: list[str | None] = [None] * steps
-    total = healthy = 0
-    for row in minutes:
+    for row in table.sort_by("minute").select(["step", "verdict", "ingress_bytes", "sampled_us"]).to_pylist():
         step = row["step"]
         received_bytes[step] += row["ingress_bytes"]
         sampled_us[step] += row["sampled_us"]
-        total += 1
-        healthy += row["verdict"] == HEALTHY
         if verdicts[step] is None or (verdicts[step] == HEALTHY and row["verdict"] != HEALTHY):
             verdicts[step] = row["verdict"]
     bitrates = (
         received * 8_000_000 // sampled if sampled else None
         for received, sampled in zip(received_bytes, sampled_us, strict=True)
     )
-    return StreamHealth(*name, tuple(bitrates), tuple(verdicts), total, healthy)
+    return StreamHealth(*name, tuple(bitrates), tuple(verdicts), minutes.total(), minutes[True])
+
+
+def _is_among(table: pa.Table, streams: Sequence[Stream]) -> pa.ChunkedArray:
+    """Which rows are about one of these streams."""
+    found = pa.chunked_array([pa.repeat(pa.scalar(False), table.num_rows)])
+    for app, stream in streams:
+        found = pc.or_(found, pc.and_(pc.equal(table["app"], app), pc.equal(table["stream"], stream)))
+    return found
 
 
 def _incident(row: Row) -> Incident:
