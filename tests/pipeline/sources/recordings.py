@@ -1,7 +1,7 @@
 """Recordings for the tests of sources: small files of real encoders, and files made tag by tag."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from penstock.media.flv import AUDIO_TAG, VIDEO_TAG
@@ -30,14 +30,16 @@ def make_with_ffmpeg(path: Path, *, seconds: int = 3, video: str | None = "tests
     run_to_end(command, path.with_suffix(".log"), 30.0)
 
 
-def make_numbered(path: Path, *, gops: int, gop_frames: int = 5, frame_ms: int = 100, first_ms: int = 0) -> None:
+def make_numbered(
+    path: Path, *, gops: int, gop_frames: int = 5, frame_ms: int = 100, time_ms_of: Callable[[int], int] | None = None
+) -> None:
     """A file as the recorder leaves it. Its frames hold no pictures; each is followed by a sound of the same time."""
     writer = FlvFileWriter()
     with path.open("wb") as file:
         file.write(writer.begin())
         for number in range(gops * gop_frames):
             is_key = number % gop_frames == 0
-            time_ms = first_ms + number * frame_ms
+            time_ms = number * frame_ms if time_ms_of is None else time_ms_of(number)
             for kind, start in ((VIDEO_TAG, KEY if is_key else INTER), (AUDIO_TAG, SOUND)):
                 payload = start + number.to_bytes(4) * 10
                 head, trail = writer.add_tag(kind, time_ms, payload, is_key=is_key and kind == VIDEO_TAG)

@@ -17,6 +17,8 @@ from pyspark.sql.datasource import (
 )
 
 from penstock.errors import ConfigError
+from penstock.media.flv import write_tag
+from penstock.media.flv_writer import FlvFileWriter
 from penstock.pipeline.sources.files import find_files, locate, paths_of
 from penstock.pipeline.sources.flv_filters import PushedFilters, pushed
 from tests.pipeline.sources.recordings import (
@@ -116,14 +118,37 @@ def test_files_of_ffmpeg_are_split_by_their_index_too(tmp_path: Path) -> None:
     assert rows_of(parts) == rows_of(planned(tmp_path / "a.flv"))
 
 
-def test_an_index_that_lies_is_not_followed(folder: Path, tmp_path: Path) -> None:
+def test_an_index_is_not_followed_to_where_no_tag_begins(folder: Path, tmp_path: Path) -> None:
     data = (folder / "one.flv").read_bytes()
-    parts = planned(folder / "one.flv", 1)
-    # Six bytes more at the beginning of the first frame move all that the index tells of.
-    first_tag = parts[0].end - GOP_BYTES
-    (tmp_path / "one.flv").write_bytes(data[:first_tag] + bytes(6) + data[first_tag:])
+    first_frame = planned(folder / "one.flv", 1)[1].start
+    # One more sound before the first frame moves all that the index tells of.
+    (tmp_path / "one.flv").write_bytes(data[:first_frame] + write_tag(8, 0, b"\xaf\x01") + data[first_frame:])
 
     assert len(planned(tmp_path / "one.flv", 1)) == 1
+
+
+def test_an_index_is_not_followed_into_a_payload(tmp_path: Path) -> None:
+    """The byte that the index names is that of a video tag, but the tag before does not end there."""
+    writer = FlvFileWriter()
+    beginning = writer.begin()
+    payload = KEY + b"\x00\x00\x00\x14" + b"\x09" + bytes(50)
+    tags = [writer.add_tag(9, time_ms, payload, is_key=True) for time_ms in (0, 100, 200)]
+    writer.index.keyframe_positions[1] += 11 + len(KEY) + 4
+    path = tmp_path / "a.flv"
+    path.write_bytes(writer.finish() + b"".join(head + payload + trail for head, trail in tags))
+
+    assert len(beginning) == len(writer.finish())
+    assert len(planned(path, 1)) == 1
+
+
+def test_numbers_go_on_behind_damage(folder: Path, tmp_path: Path) -> None:
+    data = bytearray((folder / "one.flv").read_bytes())
+    data[planned(folder / "one.flv", 1)[5].start] = 0x77
+    (tmp_path / "a.flv").write_bytes(data)
+
+    for split_bytes in (0, 1):
+        rows = rows_of(planned(tmp_path / "a.flv", split_bytes))
+        assert [row["tag_index"] for row in rows if row["error"] is None] == list(range(1 + 40 * 10 - 1))
 
 
 def test_a_file_of_other_bytes_is_one_part(tmp_path: Path) -> None:
@@ -161,6 +186,19 @@ def test_parts_far_from_the_time_asked_for_are_left_out(tmp_path: Path) -> None:
     read = rows_of([part])
     assert read == [row for row in whole if 25_000 <= int(str(row["dts_ms"])) < 60_000]
     assert rows_of(parts, filters) == [row for row in whole if 40_000 <= int(str(row["dts_ms"])) <= 45_000]
+
+
+def test_parts_that_are_wanted_are_not_joined_over_one_that_is_not(tmp_path: Path) -> None:
+    make_numbered(
+        tmp_path / "a.flv", gops=30, time_ms_of=lambda number: 1000 * (number if number < 75 else 150 - number)
+    )
+    filters = pushed([LessThan(("dts_ms",), 5_000)])
+
+    first, last = planned(tmp_path / "a.flv", filters=filters)
+
+    assert first.end < last.start
+    whole = rows_of(planned(tmp_path / "a.flv"))
+    assert rows_of([first, last], filters) == [row for row in whole if int(str(row["dts_ms"])) <= 5_000]
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_a_compacted_manifest_loses_and_doubles_nothing(tmp_path: Path) -> None:
     write_manifest(tmp_path, [closed("b", 2), closed("c", 3), closed("d", 4)])
     assert read_between(reader, start, reader.latestOffset(start, ALL)) == ["c.flv 0", "d.flv 0"]
     # The segment of the offset was deleted too.
-    write_manifest(tmp_path, [closed("c", 3), closed("d", 4)])
+    write_manifest(tmp_path, [closed("a", 1), closed("c", 3), closed("d", 4)])
     assert read_between(reader, start, reader.latestOffset(start, ALL)) == ["c.flv 0", "d.flv 0"]
 
 

@@ -72,10 +72,27 @@ def test_a_part_holds_the_tags_that_begin_in_it(tmp_path: Path) -> None:
     assert walked(path, start=start, end=end) == [sound_at(2), sound_at(3)]
 
 
-def test_back_pointers_of_zero_are_no_damage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("window_bytes", [64, WINDOW_BYTES])
+def test_back_pointers_of_zero_are_no_damage(tmp_path: Path, window_bytes: int) -> None:
     path = file_of(tmp_path / "a.flv", *(tag[:-4] + bytes(4) for tag in sound_tags()))
 
-    assert walked(path) == [sound_at(number) for number in range(6)]
+    assert walked(path, window_bytes) == [sound_at(number) for number in range(6)]
+
+
+def test_times_have_thirty_two_bits(tmp_path: Path) -> None:
+    path = file_of(tmp_path / "a.flv", write_tag(8, 0xFEDCBA98, SOUNDS[0]))
+
+    assert walked(path) == [(8, 0xFEDCBA98, FIRST_TAG, 32)]
+
+
+def test_what_only_looks_like_a_tag_is_passed_over_with_the_damage(tmp_path: Path) -> None:
+    like_a_tag = b"\x08\x00\x00\x05" + bytes(7) + b"\xaf\x01\x00\x00\x00" + b"\x00\x00\x00\x11"
+    tags = [*sound_tags()[:2], b"\x77" + like_a_tag]
+    path = file_of(tmp_path / "a.flv", *tags, write_tag(8, 99, SOUNDS[2]))
+
+    place = sound_at(2)[2]
+    damage = Damage(place, 1 + len(like_a_tag), f"unknown tag kind 0x77 at offset {place}", False)
+    assert walked(path) == [sound_at(0), sound_at(1), damage, (8, 99, place + damage.skipped_bytes, 32)]
 
 
 @pytest.mark.parametrize("window_bytes", [64, WINDOW_BYTES])
