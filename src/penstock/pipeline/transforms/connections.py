@@ -22,6 +22,7 @@ def connections(
     """One row for each connection that connection_opened or connection_closed tells of.
 
     Takes the rows of silver.views and silver.publications that connections without an end may have; others do no harm.
+    `boots` is as `transforms.boots` gives it, with every boot that has facts here.
     """
     told = (
         _openings(opened)

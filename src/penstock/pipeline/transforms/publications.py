@@ -20,7 +20,7 @@ def publications(started: DataFrame, stopped: DataFrame, samples: DataFrame, boo
     """One row for each publication that any of the facts tells of.
 
     Counters are cumulative: of stream_sample facts the last one of each publication does, and the first one where
-    publish_started was lost. `boots` is as `transforms.boots` gives it.
+    publish_started was lost. `boots` is as `transforms.boots` gives it, with every boot that has facts here.
     """
     found = (
         _starts(started)

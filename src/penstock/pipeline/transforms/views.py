@@ -23,7 +23,7 @@ def views(
     """One row for each view of the minutes, and one for each play_stopped without a view.
 
     Takes the view minutes of the views over all their hours, and the play facts about them; facts about other views do
-    no harm. `boots` is as `transforms.boots` gives it.
+    no harm. `boots` is as `transforms.boots` gives it, with every boot that has facts here.
     """
     has_view = F.col("view_seq").isNotNull()
     let_in = (
