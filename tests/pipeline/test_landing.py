@@ -1,7 +1,6 @@
 """Files land, facts are in bronze: once each, whatever else is in the files. Real files, real stream."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,100 +13,12 @@ from penstock.errors import LakeError
 from penstock.pipeline import bronze, landing, quarantine
 from penstock.pipeline.bronze import Carried
 from penstock.pipeline.commits import Snapshot, Touched
-from penstock.pipeline.hours import us_of_hour
+from penstock.pipeline.horizon import raise_horizon
 from penstock.pipeline.identity import hashed_key
 from penstock.pipeline.lake import Lake
-from penstock.pipeline.landing import carry_facts, replay_quarantined
+from penstock.pipeline.landing import replay_quarantined
 from penstock.pipeline.salts import read_salts
-from penstock.pipeline.storage import Storage
-
-NOON_US = us_of_hour("2026-11-15T12")
-SECOND_US = 1_000_000
-FOLDER = "date=2026-11-15/hour=12"
-
-
-def fact(seq: int, kind: str, at_us: int = NOON_US, boot: str = "b1", **fields: Any) -> dict[str, Any]:
-    """A fact of the server `edge-1` as the server lands it."""
-    envelope = {
-        "event_id": f"edge-1-{boot}-{seq}",
-        "server_id": "edge-1",
-        "boot_id": boot,
-        "seq": seq,
-        "kind": kind,
-        "version": 1,
-        "at_us": at_us,
-        "mono_us": seq,
-    }
-    return {**envelope, **DEFAULTS.get(kind, {}), **fields}
-
-
-PLACE = {"conn_id": "c1", "app": "live", "stream": "cam"}
-PEER = {"peer_addr": "203.0.113.7:50123", "protocol": "rtmp", "client": "vlc"}
-NAMES = {"viewer": None, "auth_subject": None}
-AMOUNTS = {"sent_bytes": 1000, "skips": 0, "skipped_bytes": 0}
-DEFAULTS: Mapping[str, dict[str, Any]] = {
-    "server_started": {"software_version": "1", "pid": 1, "boot_wall_us": NOON_US, "boot_mono_us": 0},
-    "server_stopped": {"software_version": "1", "uptime_us": 1, "wall_us": NOON_US, "dropped_facts": 0},
-    "play_started": {**PLACE, **PEER, **NAMES, "waited_us": 5},
-    "play_first_keyframe": {**PLACE, "startup_us": 5},
-    "play_stopped": {**PLACE, **PEER, **NAMES, **AMOUNTS, "reason": "left", "startup_us": 5, "watched_us": SECOND_US},
-    "viewer_sample": {
-        **PLACE,
-        **AMOUNTS,
-        "watched_us": SECOND_US,
-        "acknowledged_bytes": None,
-        "lag_bytes": 0,
-        "lag_ms": None,
-        "ping_ms": None,
-        "rtt_us": None,
-        "retransmits": None,
-    },
-    "connection_closed": {
-        **PEER,
-        "conn_id": "c1",
-        "reason": "left",
-        "app": "live",
-        "duration_us": SECOND_US,
-        "received_bytes": 1,
-        "sent_bytes": 1,
-    },
-    "limit_hit": {"limit": "connections per address", "hits": 1, "detail": "203.0.113.7 has 5"},
-}
-
-
-class Place:
-    """A data folder for one test."""
-
-    def __init__(self, folder: Path, spark: SparkSession) -> None:
-        self.spark = spark
-        self.facts = folder / "facts"
-        self.landing = Storage(self.facts)
-        self.checkpoint = Storage(folder / "checkpoints/facts")
-        self.lake = Lake(Storage(folder / "lake"))
-
-    def land(self, name: str, *lines: dict[str, Any] | bytes, at_us: int = NOON_US + SECOND_US) -> Path:
-        """A landing file with these lines, the last one ended like all others."""
-        data = b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines)
-        return self.land_bytes(name, data, at_us)
-
-    def land_bytes(self, name: str, data: bytes, at_us: int = NOON_US + SECOND_US) -> Path:
-        path = self.facts / FOLDER / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        os.utime(path, (at_us / 1e6, at_us / 1e6))
-        return path
-
-    def carry(self, now_us: int = NOON_US + 60 * SECOND_US) -> Carried:
-        return carry_facts(self.spark, self.lake, self.landing, self.checkpoint, now_us)
-
-    def rows(self, kind: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Rows of a kind in bronze, by number."""
-        found = self.lake.read(self.spark, self.lake.snapshot(), f"bronze.{kind}").orderBy("boot_id", "seq")
-        return [tuple(row) for row in found.select(*columns).collect()]
-
-    def refusals(self) -> list[tuple[str, str]]:
-        kept = quarantine.read_quarantine(self.spark, self.lake.storage)
-        return sorted((row.refusal, row.raw[:60]) for row in kept.select("refusal", "raw").collect())
+from tests.pipeline.landing_place import FOLDER, NOON_US, SECOND_US, Place, fact
 
 
 @pytest.fixture
@@ -209,14 +120,17 @@ def test_what_is_no_fact_is_put_aside_with_its_reason_and_keeps_nothing_else_out
     endless = b'{"event_id":"' + b"x" * 3_000_000
     place.land_bytes("edge-1-b1-2.jsonl", endless)
     place.land("edge-1-b1-3.jsonl", fact(3, "server_stopped"), endless, fact(4, "server_stopped"))
-    place.land_bytes("edge-1-b1-4.jsonl", b"")
+    empty = place.land_bytes("edge-1-b1-4.jsonl", b"")
+    # Spark lists no file of such a name.
+    place.land("_edge-1-b1-5.jsonl", fact(5, "server_stopped"))
 
     carried = place.carry()
-    assert (carried.facts, carried.quarantined) == (3, len(HOSTILE) + 2)
+    assert f"{FOLDER}/{empty.name}" in place.lake.snapshot().landed_at_us
+    assert (carried.facts, carried.quarantined) == (4, len(HOSTILE) + 2)
     expected = sorted(name.partition(" ")[0] for name in [*HOSTILE, "too_long", "too_long"])
     assert sorted(refusal for refusal, _ in place.refusals()) == expected
     assert place.rows("server_started", "seq") == [(1,)]
-    assert place.rows("server_stopped", "seq") == [(3,), (4,)]
+    assert place.rows("server_stopped", "seq") == [(3,), (4,), (5,)]
     counts = place.lake.snapshot().counts
     assert (counts["quarantined"], counts["quarantined_other_boot"]) == (len(HOSTILE) + 2, 3)
     kept = quarantine.read_quarantine(place.spark, place.lake.storage)
@@ -227,9 +141,13 @@ def test_facts_that_come_again_are_in_bronze_once(place: Place) -> None:
     first = [fact(seq, "server_started") for seq in (1, 2, 3)]
     place.land("edge-1-b1-1.jsonl", *first, first[1])
     assert place.carry() == Carried(1, 1, 3, 1, 0, 0, NOON_US)
+    raise_horizon(place.lake.storage, "2026-11-15T11")
     # The same facts under another name, with a new one, and a fact of another boot with a number that is taken.
-    place.land("edge-1-b1-9.jsonl", first[0], fact(4, "server_started"), fact(2, "server_started", boot="b2"))
-    assert place.carry() == Carried(1, 1, 2, 1, 0, 0, NOON_US)
+    others = [fact(4, "server_started"), fact(2, "server_started", boot="b2")]
+    given_up = fact(5, "server_started", NOON_US - 3600 * SECOND_US - 1)
+    place.land("edge-1-b1-9.jsonl", first[0], *others, given_up)
+    assert place.carry() == Carried(1, 1, 2, 1, 1, 0, NOON_US)
+    assert [refusal for refusal, _ in place.refusals()] == ["past_retention"]
     assert place.rows("server_started", "boot_id", "seq") == [("b1", 1), ("b1", 2), ("b1", 3), ("b1", 4), ("b2", 2)]
     assert [boot.facts for boot in place.lake.snapshot().boots.values()] == [4, 1]
 

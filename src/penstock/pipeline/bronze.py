@@ -8,7 +8,7 @@ A commit also says what its facts touch: hours, the hours in which their views a
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,9 +20,10 @@ from pyspark.sql import functions as F
 from penstock.pipeline import identity
 from penstock.pipeline.commits import BootSpan, DataFile, Snapshot, Touched
 from penstock.pipeline.fact_lines import MAX_LINE_BYTES, bronze_rows, facts_of_lines
+from penstock.pipeline.horizon import read_horizon_us
 from penstock.pipeline.hours import HOUR_US, hour_of_us
 from penstock.pipeline.lake import Lake, Transaction
-from penstock.pipeline.long_lines import long_lines
+from penstock.pipeline.missed_lines import missed_lines
 from penstock.pipeline.plan import VIEW_KINDS
 from penstock.pipeline.quarantine import put_aside
 from penstock.pipeline.salts import salts_for
@@ -64,27 +65,35 @@ class Carried:
 
 
 def take_lines(
-    lake: Lake, lines: DataFrame, now_us: int, *, landing: Storage | None, batch: int | None = None
+    lake: Lake,
+    lines: DataFrame,
+    now_us: int,
+    *,
+    landing: Storage | None,
+    batch: int | None = None,
+    files: Collection[str] = (),
 ) -> Carried:
     """Bring lines (`value`, `file`, `landed_at_us`, `file_bytes`) into bronze, by one commit.
 
     Files of `landing` that were committed before are left out. None: it is a replay of what was quarantined of them.
+    `files` are landing files that count as taken though they may have no lines at all.
     """
     snapshot = lake.snapshot()
     with ExitStack() as cached:
-        judged = _cache(facts_of_lines(lines), cached)
+        oldest_us = read_horizon_us(lake.storage)
+        judged = _cache(facts_of_lines(lines, oldest_us), cached)
         groups = _survey(judged)
         known = set() if landing is None else {group.file for group in groups} & snapshot.landed_at_us.keys()
         groups = [group for group in groups if group.file not in known]
-        if not groups:
+        if not groups and not files:
             return Carried()
         fresh = judged.where(~F.col("file").isin(*known)) if known else judged
         passed_over = {} if landing is None else _passed_over(groups)
         if landing is not None and passed_over:
-            missing = long_lines(lines.sparkSession, landing, passed_over)
+            missing = missed_lines(lines.sparkSession, landing, passed_over, MAX_LINE_BYTES)
             fresh = _cache(fresh.unionByName(facts_of_lines(missing)), cached)
             groups = _survey(fresh)
-        files = {group.file for group in groups}
+        taken = {group.file for group in groups}.union(files)
         told = _count(groups)
         unique = _unique(lake, snapshot, fresh, groups)
         if unique is not None:
@@ -92,7 +101,7 @@ def take_lines(
             groups = _survey(fresh)
         carried = Carried(
             batches=1,
-            files=0 if landing is None else len(files),
+            files=0 if landing is None else len(taken),
             facts=_count(groups),
             duplicates=told - _count(groups),
             quarantined=_count(groups, is_refused=True),
@@ -103,7 +112,7 @@ def take_lines(
         _write(transaction, fresh, groups)
         transaction.commit(
             batch=batch,
-            landed=() if landing is None else sorted(files),
+            landed=() if landing is None else sorted(taken),
             touched=_touched(_facts(groups)),
             boots=_boots(_facts(groups)),
             counts=_counts(carried, groups),

@@ -18,7 +18,7 @@ from penstock.pipeline import identity
 from penstock.pipeline.schemas import bronze_schema, fields_of, landing_schema
 
 MAX_LINE_BYTES: Final = 1024 * 1024
-"""Longer lines are not read; `long_lines` has their beginnings."""
+"""Longer lines are not read; `missed_lines` has their beginnings."""
 KEPT_RAW_CHARACTERS: Final = 64 * 1024
 MAX_AHEAD_US: Final = 10 * 60 * 1_000_000
 UNKNOWN_VERSION: Final = "unknown_version"
@@ -61,11 +61,12 @@ _KINDS_WITH_VIEW: Final = tuple(
 _KINDS_WITH_VIEWER: Final = ("play_started", "play_stopped")
 
 
-def facts_of_lines(lines: DataFrame) -> DataFrame:
+def facts_of_lines(lines: DataFrame, oldest_us: int = 0) -> DataFrame:
     """One row per line in and out. In: `value`, `file`, `landed_at_us`, `file_bytes`.
 
     Out: the fields of landing, `file`, `landed_at_us`, `file_bytes`, `line_bytes`, `refusal`, which is null for a fact,
-    and `raw`, the text of a line that is none.
+    and `raw`, the text of a line that is none. Facts from before `oldest_us` are refused: the tables of that time can
+    not be made anew.
     """
     schema = StructType([*landing_schema(), StructField(_BROKEN, StringType())])
     text = F.rtrim("value")
@@ -78,7 +79,7 @@ def facts_of_lines(lines: DataFrame) -> DataFrame:
         *_OF_FILE,
     )
     flat = read.select("fact.*", "line_bytes", "_is_joined", "value", *_OF_FILE)
-    judged = flat.withColumn("refusal", _refusal())
+    judged = flat.withColumn("refusal", _refusal(oldest_us))
     kept_characters = F.when(F.col("refusal").isin(*REPLAYED), MAX_LINE_BYTES).otherwise(KEPT_RAW_CHARACTERS)
     # Strings of a Parquet file have to be text, for readers other than Spark.
     raw = F.when(F.col("refusal").isNotNull(), F.make_valid_utf8(F.substring("value", F.lit(1), kept_characters)))
@@ -100,7 +101,7 @@ def bronze_rows(facts: DataFrame, salts: Mapping[str, str]) -> DataFrame:
     return facts.select(*columns, kind, identity.hour_of(F.col("at_us")).alias("hour"))
 
 
-def _refusal() -> Column:
+def _refusal(oldest_us: int) -> Column:
     """The name of the first rule that a line breaks; null if it breaks none."""
     rules = {
         "too_long": F.col("line_bytes") >= MAX_LINE_BYTES,
@@ -113,6 +114,7 @@ def _refusal() -> Column:
         "other_boot": _is_about_another_boot(),
         "ahead_of_time": F.col("at_us") > F.col("landed_at_us") + MAX_AHEAD_US,
         "absurd_value": _is_absurd(),
+        "past_retention": F.col("at_us") < oldest_us,
     }
     refusal = F.lit(None).cast("string")
     for name, is_broken in reversed(rules.items()):

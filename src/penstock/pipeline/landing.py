@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from penstock.pipeline.bronze import Carried, take_lines
 from penstock.pipeline.fact_lines import MAX_LINE_BYTES
 from penstock.pipeline.lake import Lake
-from penstock.pipeline.long_lines import long_lines
+from penstock.pipeline.missed_lines import missed_lines
 from penstock.pipeline.quarantine import read_quarantine, take_up_again
-from penstock.pipeline.storage import Storage, StoredFile
+from penstock.pipeline.storage import Storage
 
 MAX_BATCH_BYTES: Final = 512 * 1024 * 1024
 """About a million facts."""
@@ -48,7 +48,7 @@ def carry_facts(
     """Carry every landing file that is there and new into bronze, a batch at a time, each by one commit."""
     landing.make_folder("")
     _renew(checkpoint)
-    there = {file.path: file.modified_at_us for file in landing.find("") if _is_landed(file)}
+    there = {file.path: file.modified_at_us for file in landing.find("") if _is_landed(file.path)}
     total = Carried()
     failures: list[Exception] = []
 
@@ -79,11 +79,11 @@ def carry_facts(
         raise
     finally:
         query.stop()
-    # Not a single line was read of these, so the stream had nothing to tell of them.
+    # Not a single line was read of these: empty, not listed by Spark, or nothing but lines too long for it.
     silent = {file: at_us for file, at_us in there.items() if file not in lake.snapshot().landed_at_us}
     if silent:
-        lines = long_lines(spark, landing, silent)
-        total = total.plus(take_lines(lake, lines, now_us, landing=landing))
+        lines = missed_lines(spark, landing, silent, at_least_bytes=0)
+        total = total.plus(take_lines(lake, lines, now_us, landing=landing, files=silent))
     return total
 
 
@@ -114,8 +114,8 @@ def _named(text: DataFrame, landing: Storage) -> DataFrame:
     )
 
 
-def _is_landed(file: StoredFile) -> bool:
-    return file.size > 0 and file.path.endswith(".jsonl") and not file.path.rpartition("/")[2].startswith((".", "_"))
+def _is_landed(path: str) -> bool:
+    return path.endswith(".jsonl") and not path.rpartition("/")[2].startswith(".")
 
 
 def _renew(checkpoint: Storage) -> None:

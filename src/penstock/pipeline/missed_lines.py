@@ -1,7 +1,7 @@
-"""Lines that are too long to be read: their beginnings, for the quarantine.
+"""Lines that Spark's reader passes over: of files that it does not list, and lines too long for it.
 
-Spark's reader passes over lines above a bound, in silence, so that no file can take all memory. A file of which bytes
-are missing among the lines that were read has such lines; they are looked for here, a piece at a time.
+It takes no file whose name begins with an underscore, as a server's may, and with a bound on lines it leaves out longer
+ones, in silence, so that no file can take all memory. What is missing is read here, a piece at a time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,12 +14,14 @@ from penstock.pipeline.storage import Storage
 LINES_SCHEMA = "value string, file string, landed_at_us bigint, file_bytes bigint"
 
 
-def long_lines(spark: SparkSession, landing: Storage, landed_at_us: Mapping[str, int]) -> DataFrame:
-    """The beginning of each line that is too long, in these landing files, as a line of the greatest length."""
+def missed_lines(
+    spark: SparkSession, landing: Storage, landed_at_us: Mapping[str, int], at_least_bytes: int
+) -> DataFrame:
+    """Lines of at least that length in these landing files; of one that is too long, so much as tells that it is."""
     rows = [
         (beginning.decode(errors="replace"), file, at_us, 0)
         for file, at_us in landed_at_us.items()
-        for beginning in _beginnings(_pieces(landing, file))
+        for beginning in _beginnings(_pieces(landing, file), at_least_bytes)
     ]
     return spark.createDataFrame(rows, LINES_SCHEMA)
 
@@ -30,16 +32,16 @@ def _pieces(landing: Storage, file: str) -> Iterator[bytes]:
             yield bytes(piece)
 
 
-def _beginnings(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Of each line of at least MAX_LINE_BYTES, so much. Holds two pieces at most."""
+def _beginnings(pieces: Iterable[bytes], at_least_bytes: int) -> Iterator[bytes]:
+    """Lines of at least that length, cut at MAX_LINE_BYTES. Holds two pieces at most."""
     beginning, length = b"", 0
     for piece in pieces:
         *ended, rest = piece.split(b"\n")
         for part in ended:
-            if length + len(part) >= MAX_LINE_BYTES:
+            if length + len(part) >= at_least_bytes:
                 yield (beginning + part)[:MAX_LINE_BYTES]
             beginning, length = b"", 0
         beginning = (beginning + rest)[:MAX_LINE_BYTES]
         length += len(rest)
-    if length >= MAX_LINE_BYTES:
+    if length and length >= at_least_bytes:
         yield beginning

@@ -1,0 +1,248 @@
+"""Forgetting one viewer or one address, wherever the lake knows them.
+
+Owns where they can be: facts in bronze, views, landing files, and lines in quarantine. A viewer's key is replaced by
+one drawn by chance, the same in all of its rows and kept nowhere else, so that there is no way back and every count
+stays true: nothing has to be computed anew. `_notes/erasures.jsonl` says when and how much was erased, not whom.
+
+Files that were rewritten go when `sweeping` finds that nobody can be reading them, which is about an hour later. What a
+server is still writing has not landed yet and is not reached.
+"""
+
+import io
+import ipaddress
+import json
+import secrets
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.errors import PipelineError
+from penstock.pipeline.bronze import joined_stats
+from penstock.pipeline.compaction import SORTED
+from penstock.pipeline.identity import ERASED, hashed_key, ip_of
+from penstock.pipeline.lake import Lake
+from penstock.pipeline.quarantine import quarantined_files
+from penstock.pipeline.retention import KINDS_WITH_ADDRESS, without_address
+from penstock.pipeline.salts import read_salts
+from penstock.pipeline.storage import Storage
+from penstock.pipeline.tables import TABLES
+
+_LOG: Final = "_notes/erasures.jsonl"
+_NOBODY: Final = "0.0.0.0:0"
+"""Stands for an address in a landing file, where a fact has to have one."""
+_PLAY_KINDS: Final = ("play_started", "play_stopped")
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """How much was erased, and the hours of bronze and of silver.views in which it was."""
+
+    facts: int
+    views: int
+    landed_lines: int
+    quarantined_lines: int
+    hours: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Person:
+    """Whom it is about: keys, and what they are made of."""
+
+    keys: Collection[str]
+    names: Collection[str]
+    ip: str | None
+
+    @property
+    def texts(self) -> list[str]:
+        """What a line has to contain to be about them."""
+        return [*self.names, *([self.ip] if self.ip else [])]
+
+    def is_meant(self) -> Column:
+        """Whether a fact is about them."""
+        by_key = F.col("viewer_key").isin(*self.keys)
+        by_name = F.col("viewer").isin(*self.names) | F.col("auth_subject").isin(*self.names)
+        by_address = F.lit(False)
+        if self.ip is not None:
+            in_words = F.col("limit").isNotNull() & F.col("detail").contains(self.ip)
+            by_address = F.coalesce(ip_of(F.col("peer_addr")) == self.ip, F.lit(False)) | in_words
+        return reduce(Column.__or__, (F.coalesce(each, F.lit(False)) for each in (by_key, by_name, by_address)))
+
+    def is_told_by(self, fact: dict[str, object]) -> bool:
+        """The same for a line of a landing file."""
+        address, detail = str(fact.get("peer_addr")), str(fact.get("detail"))
+        is_there = self.ip is not None and (
+            address.startswith((f"{self.ip}:", f"::ffff:{self.ip}:")) or self.ip in detail
+        )
+        return is_there or fact.get("viewer") in self.names or fact.get("auth_subject") in self.names
+
+
+def erase(
+    spark: SparkSession, lake: Lake, landing: Storage, now_us: int, *, viewer: str | None = None, ip: str | None = None
+) -> Erased:
+    """Forget a viewer, named by its key or by its name alone, or everyone who came from an address."""
+    person = _person(spark, lake, viewer, ip)
+    snapshot = lake.snapshot()
+    transaction = lake.begin(snapshot, "erasure", now_us)
+    markers = {key: f"{ERASED}:{secrets.token_hex(16)}" for key in person.keys}
+
+    facts = 0
+    hours = set()
+    for kind, hour, count in _parts_with(spark, lake, person):
+        rows = _forgotten(lake.read(spark, snapshot, f"bronze.{kind}", [hour]), person, markers)
+        stats = joined_stats(snapshot.files(f"bronze.{kind}", [hour])) | {SORTED: True}
+        transaction.rewrite_bronze(kind, hour, rows, stats)
+        facts += count
+        hours.add(hour)
+
+    views = lake.read(spark, snapshot, "silver.views")
+    held = views.where(F.col("viewer_key").isin(*person.keys)).groupBy("hour").count().collect() if markers else []
+    if held:
+        started = [row["hour"] for row in held]
+        is_meant = F.col("viewer_key").isin(*person.keys)
+        rows = lake.read(spark, snapshot, "silver.views", started).withColumns(
+            {
+                "auth_subject": F.when(~is_meant, F.col("auth_subject")),
+                "viewer_key": F.coalesce(_marker(markers), "viewer_key"),
+            }
+        )
+        transaction.replace(TABLES["silver.views"], rows, started)
+        hours.update(started)
+    if hours:
+        transaction.commit()
+    erased = Erased(
+        facts,
+        sum(row["count"] for row in held),
+        sum(_erase_landed(landing, file.path, person) for file in landing.find("") if file.path.endswith(".jsonl")),
+        sum(_erase_quarantined(lake.storage, path, person) for path in quarantined_files(lake.storage)),
+        tuple(sorted(hours)),
+    )
+    _log(lake.storage, now_us, "viewer" if viewer else "address", erased)
+    return erased
+
+
+def _person(spark: SparkSession, lake: Lake, viewer: str | None, ip: str | None) -> _Person:
+    if (viewer is None) == (ip is None):
+        raise PipelineError("erase: name either a viewer or an address")
+    if viewer is not None:
+        has_kind = viewer[:2] in ("a:", "v:", "h:")
+        name = viewer[2:] if has_kind else viewer
+        if not name:
+            raise PipelineError("erase: the viewer has no name")
+        is_hash = viewer.startswith("h:")
+        return _Person({viewer} if has_kind else {f"a:{name}", f"v:{name}"}, () if is_hash else (name,), None)
+    try:
+        address = ipaddress.ip_address(str(ip))
+    except ValueError:
+        raise PipelineError(f"erase: {ip} is no address") from None
+    if isinstance(address, ipaddress.IPv6Address):
+        address = address.ipv4_mapped or address
+    salts = read_salts(lake.storage).values()
+    clients = _clients(spark, lake)
+    return _Person({hashed_key(salt, str(address), client) for salt in salts for client in clients}, (), str(address))
+
+
+def _clients(spark: SparkSession, lake: Lake) -> list[str | None]:
+    """What viewers' clients call themselves: part of what was hashed."""
+    snapshot = lake.snapshot()
+    tables = [*(f"bronze.{kind}" for kind in _PLAY_KINDS), "silver.views"]
+    seen = reduce(DataFrame.union, (lake.read(spark, snapshot, table).select("client") for table in tables))
+    return [row.client for row in seen.distinct().collect()]
+
+
+def _parts_with(spark: SparkSession, lake: Lake, person: _Person) -> list[tuple[str, str, int]]:
+    """Kind and hour of the parts of bronze that know the person, and in how many facts."""
+    snapshot = lake.snapshot()
+    columns = ("hour", "viewer_key", "viewer", "auth_subject", "peer_addr", "limit", "detail")
+    facts = reduce(
+        DataFrame.union,
+        (
+            lake.read(spark, snapshot, f"bronze.{kind}").select(F.lit(kind).alias("kind"), *columns)
+            for kind in KINDS_WITH_ADDRESS
+        ),
+    )
+    found = facts.where(person.is_meant()).groupBy("kind", "hour").agg(F.count("*").alias("facts")).collect()
+    return sorted((row.kind, row.hour, row.facts) for row in found)
+
+
+def _forgotten(facts: DataFrame, person: _Person, markers: dict[str, str]) -> DataFrame:
+    """The same facts, with nothing in them that tells who it was."""
+    is_meant = person.is_meant()
+    marked = facts.withColumn("_is_meant", is_meant)
+    return without_address(
+        marked.withColumns(
+            {
+                "viewer": F.when(~F.col("_is_meant"), F.col("viewer")),
+                "auth_subject": F.when(~F.col("_is_meant"), F.col("auth_subject")),
+                # Somebody else may have come from the address, by another name.
+                "viewer_key": F.coalesce(_marker(markers), "viewer_key"),
+            }
+        ),
+        F.col("_is_meant"),
+    )
+
+
+def _marker(markers: dict[str, str]) -> Column:
+    """What stands in place of a key; null for keys that stay."""
+    if not markers:
+        return F.lit(None).cast("string")
+    table = F.create_map(*(F.lit(text) for pair in sorted(markers.items()) for text in pair))
+    return F.try_element_at(table, F.col("viewer_key"))
+
+
+def _erase_landed(landing: Storage, path: str, person: _Person) -> int:
+    data = landing.read(path)
+    if not any(json.dumps(text)[1:-1].encode() in data or text.encode() in data for text in person.texts):
+        return 0
+    lines = list(_lines_without(data, person))
+    erased = sum(is_changed for _, is_changed in lines)
+    if erased:
+        landing.put(path, b"".join(line for line, _ in lines))
+    return erased
+
+
+def _lines_without(data: bytes, person: _Person) -> Iterator[tuple[bytes, bool]]:
+    for line in data.splitlines(keepends=True):
+        try:
+            fact = json.loads(line)
+        except ValueError:
+            # No fact: a torn line or the like, in which a name is a name all the same.
+            is_told = any(text.encode() in line for text in person.texts)
+            yield (b"\n" if is_told else line), is_told
+            continue
+        if not isinstance(fact, dict) or not person.is_told_by(fact):
+            yield line, False
+            continue
+        for name, instead in {"peer_addr": _NOBODY, "viewer": None, "auth_subject": None}.items():
+            if name in fact:
+                fact[name] = instead
+        if "limit" in fact:
+            fact["detail"] = ERASED
+        yield json.dumps(fact, separators=(",", ":")).encode() + b"\n", True
+
+
+def _erase_quarantined(lake: Storage, path: str, person: _Person) -> int:
+    table = pq.read_table(io.BytesIO(lake.read(path)))
+    found = pa.array([False] * table.num_rows)
+    for text in person.texts:
+        found = pc.or_(found, pc.fill_null(pc.match_substring(table["raw"], text), False))
+    erased = int(pc.sum(found).as_py() or 0)
+    if erased:
+        raw = pc.if_else(found, ERASED, table["raw"])
+        output = io.BytesIO()
+        pq.write_table(table.set_column(table.column_names.index("raw"), "raw", raw), output)
+        lake.put(path, output.getvalue())
+    return erased
+
+
+def _log(lake: Storage, now_us: int, what: str, erased: Erased) -> None:
+    at = datetime.fromtimestamp(now_us / 1_000_000, UTC).isoformat(timespec="seconds")
+    before = lake.read(_LOG) if lake.exists(_LOG) else b""
+    lake.put(_LOG, before + json.dumps({"at": at, "what": what, **asdict(erased)}).encode() + b"\n")
