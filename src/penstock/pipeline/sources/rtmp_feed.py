@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
-from penstock.client import Backoff, play
+from penstock.client import Backoff, Timeouts, play
 from penstock.errors import MalformedInput, ProtocolViolation, RemoteError, RemoteRefused
 from penstock.media.frame import Frame, FrameKind
 from penstock.pipeline.sources.arrow_columns import arrow_schema, binaries, numbers, strings, truths
@@ -40,6 +40,8 @@ RTMP_SCHEMA: Final = StructType(
 )
 _SCHEMA: Final = arrow_schema(RTMP_SCHEMA)
 _BACKOFF: Final = Backoff()
+# A machine that is gone without a word looks like a stream without a publisher: then another connection does no harm.
+_TIMEOUTS: Final = Timeouts(silence_s=60.0)
 _FLUSH_S: Final = 0.25
 _FLUSH_BYTES: Final = 4 * 1024 * 1024
 _FULL_PAUSE_S: Final = 0.05
@@ -119,7 +121,7 @@ class Feed:
             await asyncio.sleep(_BACKOFF.pause_s(tries))
 
     async def _play(self) -> None:
-        async with play(self._url) as stream:
+        async with play(self._url, timeouts=_TIMEOUTS) as stream:
             self._connection = time.time_ns() // 1000
             async for frame in stream:
                 described = describe_payload(frame.kind, frame.payload)
