@@ -69,6 +69,14 @@ def test_a_folder_a_glob_a_file_and_a_list_name_recordings(folder: Path) -> None
     assert find_files([f"{folder.as_uri()}/one.flv"])[0].location.uri == f"{folder.as_uri()}/one.flv"
 
 
+def test_relative_paths_and_globs_are_of_the_current_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+    assert names(["*.flv"]) == ["one.flv", "two.flv"]
+    assert names(["old"]) == ["three.flv"]
+    assert names(["o*/*.flv"]) == ["three.flv"]
+
+
 def test_what_is_not_there_is_said_before_any_task_runs(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing is at .*/four\.flv"):
         find_files([f"{folder}/four.flv"])
@@ -156,6 +164,19 @@ def test_a_file_of_other_bytes_is_one_part(tmp_path: Path) -> None:
     (tmp_path / "empty.flv").write_bytes(b"")
 
     assert [(part.start, part.end) for part in planned(tmp_path, 1)] == [(0, 1000), (0, 0)]
+
+
+@pytest.mark.parametrize(("status", "errors"), [("open", []), ("closed", ["tag of 42 bytes torn"])])
+def test_a_torn_end_is_damage_unless_the_file_is_being_written(
+    folder: Path, tmp_path: Path, status: str, errors: list[str]
+) -> None:
+    (tmp_path / "a.flv").write_bytes((folder / "two.flv").read_bytes()[:-20])
+    write_manifest(tmp_path, [manifest_row("a.flv", "a", status)])
+
+    rows = rows_of(planned(tmp_path))
+
+    assert [str(row["error"]).split(" at ")[0] for row in rows if row["error"]] == errors
+    assert len([row for row in rows if not row["error"]]) == 2 * 10
 
 
 @pytest.mark.parametrize(

@@ -92,15 +92,17 @@ def find_files(paths: Iterable[str]) -> list[FoundFile]:
 
 def _find(path: str) -> Iterator[FoundFile]:
     parts = path.split("/")
-    plain = [index for index, part in enumerate(parts) if _GLOB_CHARACTERS & set(part)]
-    base = locate("/".join(parts[: plain[0]]) or "/") if plain else locate(path)
+    globs = [index for index, part in enumerate(parts) if _GLOB_CHARACTERS & set(part)]
+    before = parts[: globs[0]] if globs else parts
+    # Nothing before a glob is the current folder, nothing before its slash is the root.
+    base = locate(("/".join(before) or "/") if before else ".")
     info = file_system(base).get_file_info(base.path)
     if info.type is FileType.NotFound:
         raise ConfigError(f"nothing is at {path}")
     if info.type is FileType.File:
         yield FoundFile(base, info.size)
         return
-    pattern = base.child("/".join(parts[plain[0] :])).path if plain else None
+    pattern = base.child("/".join(parts[globs[0] :])).path if globs else None
     infos: list[FileInfo] = file_system(base).get_file_info(FileSelector(base.path, recursive=True))
     for each in infos:
         if each.type is FileType.File and _is_recording(each.path, base.path, pattern):
@@ -109,7 +111,7 @@ def _find(path: str) -> Iterator[FoundFile]:
 
 def _is_recording(path: str, base: str, pattern: str | None) -> bool:
     below = PurePosixPath(path).relative_to(base)
-    is_hidden = any(part.startswith((".", "_")) for part in below.parts)
+    is_hidden = any(part.startswith(".") for part in below.parts)
     if is_hidden or below.suffix != RECORDING_SUFFIX:
         return False
     if pattern is None:
