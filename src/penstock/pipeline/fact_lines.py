@@ -95,10 +95,12 @@ def bronze_rows(facts: DataFrame, salts: Mapping[str, str]) -> DataFrame:
         "boot_key": identity.boot_key(F.col("server_id"), F.col("boot_id")),
         "view_seq": identity.view_seq(kind, F.col("seq"), F.when(kind.isin(*_KINDS_WITH_VIEW), F.col("view_id"))),
         "viewer_key": F.when(has_viewer, identity.viewer_key(viewer, salts)) if salts else F.lit(None).cast("string"),
-        "network": identity.network_of(identity.ip_of(F.col("peer_addr"))),
+        "network": F.when(F.col("_ip").isNotNull(), identity.network_of(F.col("_ip"))),
     }
     columns = [added[name].alias(name) if name in added else F.col(name) for name in bronze_schema().names]
-    return facts.select(*columns, kind, identity.hour_of(F.col("at_us")).alias("hour"))
+    # A column of its own, since the network asks for it a dozen times.
+    with_ip = facts.withColumn("_ip", F.when(F.col("peer_addr").isNotNull(), identity.ip_of(F.col("peer_addr"))))
+    return with_ip.select(*columns, kind, identity.hour_of(F.col("at_us")).alias("hour"))
 
 
 def _refusal(oldest_us: int) -> Column:
