@@ -126,10 +126,11 @@ def test_an_error_is_one_readable_line(asker: SparkAsker, query: str, line: str)
     assert len(text) < 520
 
 
-def test_a_slow_query_is_stopped(spark: SparkSession) -> None:
-    slow = SparkAsker(spark, timeout_s=0.5)
-    with pytest.raises(PipelineError, match=r"stopped after 0\.5 s"):
-        slow.ask("select count(*) from range(1000000) a join range(1000000) b on a.id + b.id < 0", 1)
+@pytest.mark.parametrize("timeout_s", [0.01, 0.5], ids=["while it is planned", "while it runs"])
+def test_a_slow_query_is_stopped(spark: SparkSession, timeout_s: float) -> None:
+    slow = SparkAsker(spark, timeout_s=timeout_s)
+    with pytest.raises(PipelineError, match=f"stopped after {timeout_s:g} s"):
+        slow.ask("select count(*) from range(1000000000) a join range(1000) b on a.id + b.id < 0", 1)
 
 
 ANSWER = Answer(

@@ -19,6 +19,8 @@ from penstock.pipeline.reports.statements import check_only_reads, one_line, rea
 
 MAX_LIMIT: Final = 1_000_000
 
+_CANCEL_AGAIN_S: Final = 0.2
+
 
 class SparkAsker:
     """Answers by a Spark session of this process."""
@@ -49,16 +51,20 @@ class SparkAsker:
             yield
             return
         context, group = self._spark.sparkContext, f"penstock-sql-{uuid.uuid4()}"
-        is_over = threading.Event()
+        is_done, is_over = threading.Event(), threading.Event()
 
-        def stop() -> None:
+        def watch(timeout_s: float) -> None:
+            if is_done.wait(timeout_s):
+                return
             is_over.set()
-            # Also what begins later, since Spark may still be planning. Python has no word for it.
-            context._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
+            context.cancelJobGroup(group)
+            # Spark may still be planning, and cancels only what runs: so again until the query has ended.
+            while not is_done.wait(_CANCEL_AGAIN_S):
+                context.cancelJobGroup(group)
 
         context.setJobGroup(group, "penstock pipeline sql", interruptOnCancel=True)
-        timer = threading.Timer(self._timeout_s, stop)
-        timer.start()
+        watcher = threading.Thread(target=watch, args=(self._timeout_s,), name="sql-time-limit", daemon=True)
+        watcher.start()
         try:
             yield
         except (PySparkException, Py4JError) as error:
@@ -66,7 +72,8 @@ class SparkAsker:
                 raise PipelineError(f"sql: stopped after {self._timeout_s:g} s") from error
             raise
         finally:
-            timer.cancel()
+            is_done.set()
+            watcher.join()
             # The next query of this thread must not belong to a group that was stopped.
             for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
                 context.setLocalProperty(name, None)  # type: ignore[arg-type]
