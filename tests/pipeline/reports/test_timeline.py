@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import PipelineError
 from penstock.pipeline.reports import timeline as timeline_module
 from penstock.pipeline.reports.arrow_lake import ArrowLake
-from penstock.pipeline.reports.timeline import Moment, read_timeline, tell, timeline_json, write_timeline
+from penstock.pipeline.reports.timeline import Moment, Timeline, read_timeline, tell, timeline_json, write_timeline
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.transforms import view_minutes
 from tests.pipeline.reports.rows import at, commit_files, table_of
@@ -144,6 +144,16 @@ def test_a_timeline_is_printed_for_people_and_for_programs(tmp_path: Path) -> No
     for words in ("2026-11-16 05:00:05", "live/", "[bold]x", "viewer v:anna", "1 sample over 5.0 s", "watched 31 s"):
         assert words in text, words
     assert "\x1b" not in text
+    assert "1 skip of 1 kB" in text
     value = json.loads(timeline_json(timeline))
     assert value["view"]["started_at"] == "2026-11-15T20:00:00Z"
     assert value["moments"][-1]["detail"] == "closed"
+
+
+def test_the_middle_of_a_story_without_end_is_left_out_on_paper() -> None:
+    moments = tuple(Moment(at("20:00"), "skipped", skips=number) for number in range(1, 101))
+    printed = io.StringIO()
+    write_timeline(Timeline(view(), moments), UTC, printed)
+    text = printed.getvalue()
+    assert "20 moments more; --format json has them all" in text
+    assert [f"{number} skips" in text for number in (40, 41, 60, 61)] == [True, False, False, True]

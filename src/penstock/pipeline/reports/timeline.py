@@ -30,6 +30,7 @@ _KINDS: Final = ("play_started", "play_first_keyframe", "viewer_sample", "play_s
 _MAX_STRETCHES: Final = 20
 _SHORTEST_STRETCH_US: Final = 60_000_000
 _LISTED: Final = 5
+_SHOWN_AT_EACH_END: Final = 40
 STALLED_LAG_MS: Final = 2000
 """As views count it: who is farther behind, or has no place in the stream, stands still."""
 _HOUR: Final = timedelta(hours=1)
@@ -166,7 +167,12 @@ def write_timeline(timeline: Timeline, zone: ZoneInfo, out: TextIO) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in (f"time ({zone.key})", "since start", "what", ""):
         table.add_column(name, justify="right" if name == "since start" else "left")
-    for moment in timeline.moments:
+    left_out = max(len(timeline.moments) - 2 * _SHOWN_AT_EACH_END, 0)
+    for index, moment in enumerate(timeline.moments):
+        if left_out and index == _SHOWN_AT_EACH_END:
+            table.add_row("", "", "…", f"{_counted(left_out, 'moment')} more; --format json has them all")
+        if _SHOWN_AT_EACH_END <= index < _SHOWN_AT_EACH_END + left_out:
+            continue
         since_start = (moment.at - view["started_at"]).total_seconds()
         clock = f"{moment.at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
         what = Text(moment.what.replace("_", " "), style=_STYLES.get(moment.what, ""))
@@ -188,21 +194,25 @@ def _in_words(moment: Moment) -> str:
         case "ended" | "open":
             parts = [moment.detail.replace("_", " "), f"watched {lasted}"]
         case "stalled":
-            parts = [f"stood still for {lasted}"]
+            parts = [f"too far behind for {lasted}"]
         case "watched" | "skipped":
-            parts = [f"{moment.samples} sample{'' if moment.samples == 1 else 's'} over {lasted}"]
+            parts = [f"{_counted(moment.samples, 'sample')} over {lasted}"]
     if moment.sent_bytes:
         rate = moment.sent_bytes * 8_000_000 / moment.lasted_us if moment.lasted_us else None
         parts.append(f"{wording.amount(moment.sent_bytes, 'B')} at {wording.amount(rate, 'bit/s')}")
     if moment.skips:
-        parts.append(f"skipped {moment.skips} times, {wording.amount(moment.skipped_bytes, 'B')}")
+        parts.append(f"{_counted(moment.skips, 'skip')} of {wording.amount(moment.skipped_bytes, 'B')}")
     if moment.lag_ms_max:
         parts.append(f"up to {wording.milliseconds(moment.lag_ms_max)} behind")
     if moment.rtt_us_max is not None:
         parts.append(f"round trip up to {moment.rtt_us_max / 1000:.3g} ms")
     if moment.retransmits:
-        parts.append(f"{moment.retransmits} segments sent again")
+        parts.append(f"{_counted(moment.retransmits, 'segment')} sent again")
     return ", ".join(part for part in parts if part)
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number} {name}{'' if number == 1 else 's'}"
 
 
 def _at(fact: Row) -> datetime:
