@@ -1,6 +1,6 @@
 # Each target that a person may call carries its help after two hashes.
 .DEFAULT_GOAL := help
-.PHONY: help run test setup check bench bench-live soak fuzz interop lock clean
+.PHONY: help run test setup check bench bench-live bench-pipeline soak fuzz interop lock clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -14,7 +14,7 @@ INTEROP_PACKAGES := obs-studio xvfb vlc-bin vlc-plugin-base
 EXTENDED_TESTS := tests/interop/extended
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
 
 run: setup ## set up everything and serve: RTMP on 127.0.0.1:1935, HTTP on 127.0.0.1:8080, data in ./data
 	@.venv/bin/penstock up
@@ -44,6 +44,10 @@ bench: setup ## measure the protocol core, then the live server beside its peers
 
 bench-live: setup ## measure the live server alone: make bench-live BENCH=--quick
 	.venv/bin/python -m bench.live $(BENCH)
+
+bench-pipeline: setup ## measure the pipeline on a simulated day beside DuckDB: make bench-pipeline BENCH=--quick
+	.venv/bin/python -m bench.pipeline $(BENCH)
+	.venv/bin/python -m bench.pipeline_flv
 
 soak: .venv/.python-packages ## ten minutes of coming and going: memory flat, nothing left behind: make soak MINUTES=10
 	.venv/bin/python -m bench.soak --minutes $(MINUTES)

@@ -1,4 +1,4 @@
-"""The simulated platform: repeatable, true to the contract of facts, and the same by either way into the lake."""
+"""The simulated platform: repeatable, and true to the contract of facts."""
 
 import dataclasses
 import json

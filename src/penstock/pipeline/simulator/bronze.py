@@ -101,7 +101,13 @@ class SimulatedBronze:
                 store_schema=False,
             )
         size = storage.fs.get_file_info(storage.path_for_arrow(path)).size
-        return DataFile(path, table.num_rows, size)
+        return DataFile(path, table.num_rows, size, {"seqs": self._seq_spans(told)})
+
+    def _seq_spans(self, told: KindOfFacts) -> dict[str, list[int]]:
+        """As landing keeps them, to know facts that come twice."""
+        seq = told.table["seq"].to_numpy()
+        of_boots = {index: seq[told.boot == index] for index in np.unique(told.boot).tolist()}
+        return {str(self._boot_key[index]): [int(each.min()), int(each.max())] for index, each in of_boots.items()}
 
     def _bronze(self, kind: str, told: KindOfFacts) -> pa.Table:
         at_us = told.table["at_us"].to_numpy()
