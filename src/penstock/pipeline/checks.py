@@ -21,7 +21,7 @@ FACTS: Final = "facts"
 QUARANTINE: Final = "quarantine"
 OTHERS: Final = "others"
 NAMED_SUBJECTS: Final = 20
-"""So many subjects of a check are named for each day."""
+"""So many subjects of a check are named for each hour, so that an hour computed by itself is told the same way."""
 LATE_US: Final = HOUR_US
 CLOCK_OFF_US: Final = 2 * SECOND_US
 
@@ -235,9 +235,9 @@ def _unique_violations(table: str, rows: DataFrame, hour: Column) -> DataFrame:
 
 
 def _worst(grouped: DataFrame) -> DataFrame:
-    """The worst subjects of each check and day as they are, the rest of the hour together."""
-    of_day = Window.partitionBy("check", F.to_date("at")).orderBy(F.desc("violations"), "subject", "at")
-    is_named = F.row_number().over(of_day) <= NAMED_SUBJECTS
+    """The worst subjects of each check and hour as they are, the rest of the hour together."""
+    of_hour = Window.partitionBy("check", "at").orderBy(F.desc("violations"), "subject")
+    is_named = F.row_number().over(of_hour) <= NAMED_SUBJECTS
     return (
         grouped.withColumn("is_named", is_named)
         .withColumn("subject", F.when(F.col("is_named"), F.col("subject")).otherwise(F.lit(OTHERS)))

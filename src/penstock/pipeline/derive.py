@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.pipeline.commits import Snapshot
-from penstock.pipeline.hours import hour_of_us, runs_of
+from penstock.pipeline.hours import hour_of_us, runs_of, shifted
 from penstock.pipeline.jobs.segments import read_segments
 from penstock.pipeline.lake import Lake
 from penstock.pipeline.plan import RECORDING_KINDS, Plan, hours_with_views_of, starts_in
@@ -107,7 +107,7 @@ class Derivation:
             self.progress.step("publications")
             starts = self.plan.publication_starts
             rows = publications(
-                self.facts(snapshot, "publish_started", starts),
+                self.facts(snapshot, "publish_started", _with_neighbours(starts)),
                 self._since(snapshot, "publish_stopped", min(starts)),
                 self._publication_samples(snapshot),
                 known_boots,
@@ -188,7 +188,7 @@ class Derivation:
             return snapshot
         self.progress.step("connections")
         rows = connections(
-            self.facts(snapshot, "connection_opened", starts),
+            self.facts(snapshot, "connection_opened", _with_neighbours(starts)),
             self._since(snapshot, "connection_closed", min(starts)),
             self._rows_since(snapshot, "silver.views", min(starts)),
             self._rows_since(snapshot, "silver.publications", min(starts)),
@@ -222,6 +222,11 @@ _SAMPLE_COLUMNS: Final = (
     "keyframes",
     "timestamp_jumps",
 )
+
+
+def _with_neighbours(hours: Collection[str]) -> set[str]:
+    """Hours with those beside them: a start that is reckoned back from an end may be a little off the true one."""
+    return {shifted(hour, by) for hour in hours for by in (-1, 0, 1)}
 
 
 def _from(snapshot: Snapshot, table: str, hour: str) -> list[str]:

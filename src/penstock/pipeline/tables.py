@@ -142,7 +142,7 @@ TABLES: Final[dict[str, Table]] = {
             "gold", "incidents", "one row for each incident", ("app", "stream", "kind", "started_at"), "day", INCIDENTS
         ),
         Table("gold", "usage", "one row for each stream and UTC day", ("app", "stream", "day"), "day", USAGE),
-        Table("gold", "recordings", "one row for each recorded file", ("path",), None, RECORDINGS),
+        Table("gold", "recordings", "one row for each recorded file", ("server_id", "path"), None, RECORDINGS),
         Table(
             "gold",
             "archive",
