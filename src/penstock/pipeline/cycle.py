@@ -6,7 +6,7 @@ here: the tables are then made anew as far as bronze reaches back.
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -53,11 +53,19 @@ def open_tables(settings: PipelineSettings) -> SparkSession:
 class Cycles:
     """A pipeline at work: one session, as many cycles as asked for."""
 
-    def __init__(self, settings: PipelineSettings, progress: Progress, wait_s: float | None = None) -> None:
-        """`wait_s` is how long another writer is waited for."""
+    def __init__(
+        self,
+        settings: PipelineSettings,
+        progress: Progress,
+        wait_s: float | None = None,
+        *,
+        now_us: Callable[[], int] = now_us,
+    ) -> None:
+        """`wait_s` is how long another writer is waited for; `now_us` is the clock."""
         self._settings = settings
         self._progress = progress
         self._wait_s = wait_s
+        self._now_us = now_us
         self._landing = Storage(settings.landing)
         self._spark: SparkSession | None = None
         self._service: SqlService | None = None
@@ -99,12 +107,12 @@ class Cycles:
         began_at = time.monotonic()
         with self.lock("pipeline run"):
             spark = self.spark()
-            carried = replay_quarantined(spark, self.lake, now_us()).plus(self._carry(spark))
+            carried = replay_quarantined(spark, self.lake, self._now_us()).plus(self._carry(spark))
             plan, snapshot = self._plan(self.lake.snapshot())
             snapshot = self._derive(spark, snapshot, plan)
             self._progress.step("keeping house")
-            snapshot = compact(spark, self.lake, snapshot, now_us())
-            apply_retention(spark, self.lake, self._landing, self._settings.retention, now_us())
+            snapshot = compact(spark, self.lake, snapshot, self._now_us())
+            apply_retention(spark, self.lake, self._landing, self._settings.retention, self._now_us())
         self._tell(carried, plan, snapshot, began_at)
 
     def rebuild(self, first_day: str | None = None, last_day: str | None = None) -> None:
@@ -127,7 +135,7 @@ class Cycles:
 
         self._progress.step("bronze")
         checkpoint = Storage(self._settings.data).below(_CHECKPOINT)
-        return carry_facts(spark, self.lake, self._landing, checkpoint, now_us(), on_batch=tell)
+        return carry_facts(spark, self.lake, self._landing, checkpoint, self._now_us(), on_batch=tell)
 
     def _plan(self, snapshot: Snapshot) -> tuple[Plan, Snapshot]:
         if snapshot.transforms_version not in (None, TRANSFORMS_VERSION):
@@ -140,12 +148,12 @@ class Cycles:
         return self._increment(snapshot), snapshot
 
     def _increment(self, snapshot: Snapshot) -> Plan:
-        return plan_increment(snapshot, now_us(), self._settings.silent_us)
+        return plan_increment(snapshot, self._now_us(), self._settings.silent_us)
 
     def _derive(self, spark: SparkSession, snapshot: Snapshot, plan: Plan) -> Snapshot:
         if not plan:
             return snapshot
-        as_of_us = now_us()
+        as_of_us = self._now_us()
         silver = Derivation(
             spark,
             self.lake,
@@ -170,7 +178,7 @@ class Cycles:
 
     def _tell(self, carried: Carried, plan: Plan, snapshot: Snapshot, began_at: float) -> None:
         newest_us = max((boot.last_at_us for boot in snapshot.boots.values()), default=None)
-        write_serving(self.lake.storage, utc(now_us()))
+        write_serving(self.lake.storage, utc(self._now_us()))
         self._progress.done(
             RunFigures(
                 files=carried.files,
@@ -178,7 +186,7 @@ class Cycles:
                 quarantined=carried.quarantined,
                 partitions=plan.partitions,
                 seconds=time.monotonic() - began_at,
-                behind_s=None if newest_us is None else (now_us() - newest_us) / 1_000_000,
+                behind_s=None if newest_us is None else (self._now_us() - newest_us) / 1_000_000,
             )
         )
 
