@@ -118,6 +118,16 @@ def test_what_waits_for_a_lost_server_is_ended_without_new_facts() -> None:
     assert not plan_increment(Snapshot(tables=tables, boots=alive), us_of_hour(H(20)), SILENT_US)
 
 
+def test_rows_of_sessions_from_before_bronze_was_given_up_stay_as_they_are() -> None:
+    pending = touched(
+        {"viewer_sample": [H(20)], "connection_closed": [H(20)]}, {H(20): [H(3), H(20)]}, sessions=[H(2), H(19)]
+    )
+    plan = plan_increment(Snapshot(pending=pending), us_of_hour(H(20)), SILENT_US, horizon=H(10))
+    assert plan.view_starts == {H(20)}
+    assert plan.connection_starts == {H(19)}
+    assert plan.view_hours == {H(20)}
+
+
 @pytest.mark.parametrize(
     ("boots", "lost"),
     [

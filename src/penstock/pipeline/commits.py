@@ -132,6 +132,8 @@ class Commit:
     """The batch of the stream of landing files that this commit holds."""
     landed: tuple[str, ...] = ()
     """The landing files of that batch."""
+    removed: tuple[str, ...] = ()
+    """Landing files that are gone."""
     touched: Touched = Touched()
     boots: tuple[BootSpan, ...] = ()
     is_settling: bool = False
@@ -153,7 +155,8 @@ class Commit:
         )
         boots = tuple(BootSpan(**boot) for boot in value.pop("boots"))
         touched = Touched.of_json(value.pop("touched"))
-        return cls(changes=changes, boots=boots, touched=touched, landed=tuple(value.pop("landed")), **value)
+        landed, removed = (tuple(value.pop(name, ())) for name in ("landed", "removed"))
+        return cls(changes=changes, boots=boots, touched=touched, landed=landed, removed=removed, **value)
 
 
 def _files(values: Iterable[Mapping[str, Any]]) -> tuple[DataFile, ...]:
@@ -201,7 +204,7 @@ class Snapshot:
         boots = dict(self.boots)
         for boot in commit.boots:
             boots[boot.boot_key] = boots[boot.boot_key].merged(boot) if boot.boot_key in boots else boot
-        is_gold = commit.stage == "gold"
+        is_gold, removed = commit.stage == "gold", set(commit.removed)
         return Snapshot(
             commit.number,
             tables,
@@ -209,7 +212,10 @@ class Snapshot:
             Touched() if commit.is_settling else self.pending.joined(commit.touched),
             _joined(self.view_starts, commit.touched.view_starts),
             self.last_batch if commit.batch is None else commit.batch,
-            {**self.landed_at_us, **dict.fromkeys(commit.landed, commit.at_us)},
+            {
+                **{file: at_us for file, at_us in self.landed_at_us.items() if file not in removed},
+                **dict.fromkeys(commit.landed, commit.at_us),
+            },
             commit.transforms_version if is_gold else self.transforms_version,
             {
                 name: self.counts.get(name, 0) + commit.counts.get(name, 0)

@@ -20,7 +20,9 @@ from penstock.pipeline.commits import Snapshot
 from penstock.pipeline.compaction import compact
 from penstock.pipeline.derive import Derivation
 from penstock.pipeline.derive_gold import GoldDerivation
-from penstock.pipeline.hours import days_of
+from penstock.pipeline.erase import erase
+from penstock.pipeline.horizon import read_horizon_us
+from penstock.pipeline.hours import days_of, hour_of_us, hours_of_day
 from penstock.pipeline.lake import Lake
 from penstock.pipeline.landing import carry_facts, replay_quarantined
 from penstock.pipeline.lock import lake_lock
@@ -127,6 +129,15 @@ class Cycles:
             snapshot = self._derive(self.spark(), snapshot, plan)
         self._tell(Carried(), plan, snapshot, began_at)
 
+    def erase(self, *, viewer: str | None = None, ip: str | None = None) -> None:
+        """Forget a viewer or an address, wherever it is kept."""
+        with self.lock("pipeline erase"):
+            erased = erase(self.spark(), self.lake, self._landing, now_us(), viewer=viewer, ip=ip)
+        self._progress.say(
+            f"erased: {erased.facts:,} facts, {erased.views:,} views, {erased.landed_lines:,} landed lines and"
+            f" {erased.quarantined_lines:,} in quarantine"
+        )
+
     # The steps.
 
     def _carry(self, spark: SparkSession) -> Carried:
@@ -139,7 +150,7 @@ class Cycles:
 
     def _plan(self, snapshot: Snapshot) -> tuple[Plan, Snapshot]:
         if snapshot.transforms_version not in (None, TRANSFORMS_VERSION):
-            days = days_with_facts(snapshot)
+            days = self._whole_days(snapshot)
             self._progress.say(
                 f"the tables were made by transforms of version {snapshot.transforms_version}, and this is"
                 f" {TRANSFORMS_VERSION}: {len(days)} days are made anew, as far as bronze reaches back"
@@ -166,7 +177,7 @@ class Cycles:
         return GoldDerivation(silver).run(silver.run(snapshot))
 
     def _days(self, snapshot: Snapshot, first_day: str | None, last_day: str | None) -> list[str]:
-        known = days_with_facts(snapshot)
+        known = self._whole_days(snapshot)
         if not known:
             raise PipelineError("rebuild: there are no facts in bronze")
         if first_day is not None and first_day < known[0]:
@@ -175,6 +186,11 @@ class Cycles:
         if not days:
             raise PipelineError(f"rebuild: bronze has no facts of those days; it has {known[0]} to {known[-1]}")
         return days
+
+    def _whole_days(self, snapshot: Snapshot) -> list[str]:
+        """The days of which bronze has facts, and has given up none."""
+        horizon = hour_of_us(read_horizon_us(self.lake.storage))
+        return [day for day in days_with_facts(snapshot) if hours_of_day(day)[0] >= horizon]
 
     def _tell(self, carried: Carried, plan: Plan, snapshot: Snapshot, began_at: float) -> None:
         newest_us = max((boot.last_at_us for boot in snapshot.boots.values()), default=None)

@@ -71,8 +71,11 @@ def lost_boots(boots: Iterable[BootSpan], as_of_us: int, silent_us: int) -> list
     ]
 
 
-def plan_increment(snapshot: Snapshot, as_of_us: int, silent_us: int) -> Plan:
-    """What the pending facts and the servers that were lost meanwhile make necessary."""
+def plan_increment(snapshot: Snapshot, as_of_us: int, silent_us: int, horizon: str = "") -> Plan:
+    """What the pending facts and the servers that were lost meanwhile make necessary.
+
+    Before the hour `horizon` bronze was given up: rows of sessions that began there stay as they are.
+    """
     touched = snapshot.pending
     lost = lost_boots(snapshot.boots.values(), as_of_us, silent_us)
     lost_ids = {boot.boot_id for boot in lost}
@@ -91,16 +94,17 @@ def plan_increment(snapshot: Snapshot, as_of_us: int, silent_us: int) -> Plan:
     known_streams = snapshot.partitions("bronze.stream_sample")
     following = {next((known for known in known_streams if known > hour), None) for hour in streams}
     publications_open = _open_partitions(snapshot, "silver.publications", None if streams else lost_ids)
+    # What a connection is for is told by what it plays and publishes.
+    connections_open = _open_partitions(snapshot, "silver.connections", None if direct or streams else lost_ids)
+    connection_starts = _hours_of(touched.hours, ("connection_opened",)) | connections_open.keys()
+    publication_starts = _hours_of(touched.hours, ("publish_started",)) | publications_open.keys()
+    closed_starts = _sessions(touched.hours, "connection_closed", touched.session_starts)
+    stopped_starts = _sessions(touched.hours, "publish_stopped", touched.session_starts)
     return Plan(
         view_hours=frozenset(view_hours),
-        view_starts=starts | ended.keys(),
-        connection_starts=_hours_of(touched.hours, ("connection_opened",))
-        | _sessions(touched.hours, "connection_closed", touched.session_starts)
-        # What a connection is for is told by what it plays and publishes.
-        | _open_partitions(snapshot, "silver.connections", None if direct or streams else lost_ids).keys(),
-        publication_starts=_hours_of(touched.hours, ("publish_started",))
-        | _sessions(touched.hours, "publish_stopped", touched.session_starts)
-        | publications_open.keys(),
+        view_starts=_not_before(horizon, starts | ended.keys()),
+        connection_starts=_not_before(horizon, connection_starts | closed_starts),
+        publication_starts=_not_before(horizon, publication_starts | stopped_starts),
         stream_hours=streams | {hour for hour in following if hour is not None},
         recording_hours=_hours_of(touched.hours, RECORDING_KINDS),
         audience_hours=frozenset(audience),
@@ -158,6 +162,10 @@ def _hours_of(touched: Mapping[str, frozenset[str]], kinds: Iterable[str]) -> fr
 
 def _sessions(touched: Mapping[str, frozenset[str]], kind: str, starts: frozenset[str]) -> frozenset[str]:
     return starts if touched.get(kind) else frozenset()
+
+
+def _not_before(horizon: str, hours: Iterable[str]) -> frozenset[str]:
+    return frozenset(hour for hour in hours if hour >= horizon)
 
 
 def _later_hours(snapshot: Snapshot, touched: Mapping[str, frozenset[str]]) -> set[str]:

@@ -101,10 +101,10 @@ def apply_retention(
     """Let go of what has had its time, and of files that nobody lists. What that was."""
     snapshot = lake.snapshot()
     plan = plan_retention(snapshot, landing.find(""), lake.storage.find(QUARANTINE), settings, now_us)
-    if plan.dropped or plan.masked:
-        _commit(spark, lake, snapshot, plan, now_us)
     for path in plan.landing:
         _remove_landed(landing, path)
+    if plan.dropped or plan.masked or plan.landing:
+        _commit(spark, lake, snapshot, plan, now_us)
     for path in plan.quarantine:
         lake.storage.delete(path)
     forget_salts(lake.storage, hour_of_us(now_us - _us(settings.views_s))[: len("2026-11")])
@@ -157,7 +157,10 @@ def _commit(spark: SparkSession, lake: Lake, snapshot: Snapshot, plan: Retention
         facts = without_address(lake.read(spark, snapshot, table, [hour]))
         stats = joined_stats(snapshot.files(table, [hour])) | {SORTED: True, _MASKED: True}
         transaction.rewrite_bronze(table.partition(".")[2], hour, facts, stats)
-    transaction.commit()
+    # Names of files that are gone need not be known any more; a file that was removed before this was noted is still
+    # known, and forgotten when it is missed again.
+    gone_files = [path for path in snapshot.landed_at_us if path in plan.landing]
+    transaction.commit(removed=gone_files)
 
 
 def _remove_landed(landing: Storage, path: str) -> None:
