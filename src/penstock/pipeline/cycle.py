@@ -45,9 +45,9 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-def open_tables(settings: PipelineSettings) -> SparkSession:
-    """A session for questions: every table and source by its name."""
-    spark = open_session(settings.spark)
+def open_tables(settings: PipelineSettings, spark: SparkSession | None = None) -> SparkSession:
+    """A session for questions, new unless one is given: every table and source by its name."""
+    spark = spark or open_session(settings.spark)
     register(spark, settings.data, lake=settings.lake, recordings=settings.recordings)
     return spark
 
@@ -62,13 +62,18 @@ class Cycles:
         wait_s: float | None = None,
         *,
         now_us: Callable[[], int] = now_us,
+        spark: SparkSession | None = None,
     ) -> None:
-        """`wait_s` is how long another writer is waited for; `now_us` is the clock."""
+        """`wait_s` is how long another writer is waited for; `now_us` is the clock.
+
+        A session that is given is used and left open; else one is opened when it is needed.
+        """
         self._settings = settings
         self._progress = progress
         self._wait_s = wait_s
         self._now_us = now_us
         self._landing = Storage(settings.landing)
+        self._given_spark = spark
         self._spark: SparkSession | None = None
         self._service: SqlService | None = None
         self.lake = Lake(Storage(settings.lake))
@@ -77,20 +82,20 @@ class Cycles:
         """The session, opened when it is first asked for."""
         if self._spark is None:
             self._progress.step("starting Spark")
-            self._spark = open_tables(self._settings)
+            self._spark = open_tables(self._settings, self._given_spark)
             folder = Path(self._settings.data)
             folder.mkdir(parents=True, exist_ok=True)
             self._service = SqlService(SparkAsker(self._spark, timeout_s=QUERY_TIMEOUT_S), folder)
         return self._spark
 
     def close(self) -> None:
-        """End the session and its Java, if there is one."""
+        """End the session and its Java, unless somebody else's is used."""
         if self._service is not None:
             self._service.close()
             self._service = None
-        if self._spark is not None:
+        if self._spark is not None and self._given_spark is None:
             close_session(self._spark)
-            self._spark = None
+        self._spark = None
 
     @contextlib.contextmanager
     def lock(self, holder: str) -> Iterator[None]:
