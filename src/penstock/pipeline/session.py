@@ -41,6 +41,9 @@ CHOSEN: Final[Mapping[str, str]] = {
     # Hash maps of arrays that are gathered spill only when they are large, instead of after 128 keys.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "256",
+    # A cycle is made of some hundred and fifty stages, and Spark keeps the code of a hundred: each cycle compiled all
+    # of it anew, which was a third of its work.
+    "spark.sql.codegen.cache.maxEntries": "1000",
 }
 """What makes it quick on one machine."""
 
