@@ -16,13 +16,13 @@ EXTENDED_TESTS := tests/interop/extended
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
 
-run: setup ## set up everything and serve: RTMP on 127.0.0.1:1935, HTTP on 127.0.0.1:8080, data in ./data
+run: setup ## set up everything, serve and keep the tables: RTMP on 127.0.0.1:1935, HTTP on 127.0.0.1:8080, ./data
 	@.venv/bin/penstock up
 
 test: setup check ## set up everything, run all checks and all tests with coverage
 	.venv/bin/pytest --cov --ignore=$(EXTENDED_TESTS)
 
-setup: .venv/.python-packages .venv/.debian-packages ## install what run and test need; no work when it is there
+setup: .venv/.python-packages .venv/.debian-packages .venv/.class-archive ## install what run and test need; no work when it is there
 
 .venv/.python-packages: pyproject.toml constraints.txt scripts/install_python_packages.sh
 	@scripts/install_python_packages.sh $(PYTHON) .venv
@@ -31,6 +31,11 @@ setup: .venv/.python-packages .venv/.debian-packages ## install what run and tes
 # The list of packages is in this file, so the stamp depends on it; it lives in .venv, which must be there first.
 .venv/.debian-packages: Makefile scripts/install_debian_packages.sh | .venv/.python-packages
 	@scripts/install_debian_packages.sh $(DEBIAN_PACKAGES)
+	@touch $@
+
+# Halves the time that Spark takes to start. Nothing needs it, so a failure is only told.
+.venv/.class-archive: .venv/.python-packages
+	@.venv/bin/python -m penstock.pipeline.class_training || echo "setup: Spark will start slowly, without a class archive"
 	@touch $@
 
 check: .venv/.python-packages ## lint, formatting and types
