@@ -1,16 +1,19 @@
 """The command line: the frame, the options of the server, and the configuration shown and loaded again."""
 
+import argparse
+import logging
 import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from penstock import __version__, cli
+from penstock.commands import pipeline, up
 from penstock.config import Config
 from penstock.config_sources import load_config
 from penstock.config_units import Address
@@ -26,8 +29,9 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
-    """A server that notes what it was started with, in place of the real one."""
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Config]]:
+    """A server that notes what it was started with, in place of the real one. Logging is left as it was found."""
+    level, handlers = logging.root.level, list(logging.root.handlers)
     configs: list[Config] = []
 
     def run(config: Config, reload: Callable[[], Config]) -> int:
@@ -38,7 +42,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     stand_in = ModuleType("penstock.serve.app")
     stand_in.run = run  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "penstock.serve.app", stand_in)
-    return configs
+    yield configs
+    logging.root.setLevel(level)
+    logging.root.handlers[:] = handlers
 
 
 def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -52,6 +58,13 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     assert printed.err.endswith("\n")
     assert printed.err[:-1].isprintable(), "an error is one line"
     return printed.err[:-1]
+
+
+def parsed(command: cli.Command, words: list[str]) -> argparse.Namespace:
+    """What a command is told by these words."""
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return parser.parse_args(words)
 
 
 def shown(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -74,6 +87,32 @@ def test_flags_become_the_configuration_of_the_server(
     assert (config.tls.cert, config.tls.key, config.server.data_dir) == (file, file, Path("/srv"))
     assert config.recording.streams == ("live/*", "vod/x")
     assert (config.logs.level, config.logs.format, config.limits.max_connections) == ("debug", "console", 5)
+
+
+@pytest.mark.parametrize("more", [[], ["--no-pipeline"]])
+def test_flags_of_the_pipeline_are_part_of_the_same_configuration(
+    more: list[str], served: list[Config], tmp_path: Path
+) -> None:
+    places = ["--data", str(tmp_path), "--lake", "s3a://bucket/lake", "--master", "local[3]"]
+    assert cli.main(["up", *places, *more]) == 7
+    (config,) = served
+    assert (config.pipeline.lake, config.pipeline.master) == ("s3a://bucket/lake", "local[3]")
+
+
+def test_the_pipeline_beside_a_server_is_told_what_the_server_was_told() -> None:
+    """By words that it understands: what is not among them it reads from the same file and environment."""
+    typed = ["--config", "p.toml", "--data", "/srv", "--lake", "/l", "--master", "local[3]"]
+    typed += ["--log-format", "console", "--rtmp", ":1", "--record", "all"]
+    words = list(up._words(parsed(up, typed), "60s"))
+    told = vars(parsed(pipeline, ["run", *words]))
+    assert {name: told[name] for name in ("every", "config", "--data", "--lake", "--master", "--log-format")} == {
+        "every": "60s",
+        "config": Path("p.toml"),
+        "--data": "/srv",
+        "--lake": "/l",
+        "--master": "local[3]",
+        "--log-format": "console",
+    }
 
 
 def test_no_flags_are_the_defaults(served: list[Config]) -> None:

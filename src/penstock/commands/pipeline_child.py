@@ -1,10 +1,12 @@
 """The pipeline beside the server: a process of its own, at low priority, that comes and goes with the facts.
 
-Owns its life. It is started when the first facts have landed, so that a server without streams has no Java beside it;
-it ends by itself never, is told to end when the server has ended, and then carries what landed last. If the server's
-process is killed, the end of its standard input tells it. What it says goes to the same place as the server's log.
+Owns its life. It is started when the first facts have landed, so that it never delays the server's start; it ends by
+itself never, is told to end when the server has ended, and then carries what landed last. If the server's process is
+killed, the end of its standard input tells it. What it says goes to the same place as the server's log. Where Spark
+cannot run, nothing is started and one warning says what is missing.
 """
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -14,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from penstock.errors import MissingProgram
+from penstock.pipeline.java import find_java
 from penstock.serve.logs import get_logger
 
 _LOOK_EVERY_S: Final = 1.0
@@ -48,18 +52,25 @@ class PipelineChild:
         assert process.stdin is not None  # noqa: S101 - it was asked for
         process.stdin.close()
         try:
-            process.wait(_LAST_CYCLE_S)
+            status = process.wait(_LAST_CYCLE_S)
         except subprocess.TimeoutExpired:
             get_logger().warning("the pipeline takes too long to end: what it had begun is done at the next start")
             process.kill()
             process.wait()
+        else:
+            if status:
+                get_logger().warning("the last run of the pipeline failed: it is done at the next start", status=status)
 
     def _watch(self) -> None:
         retry_s, not_before = _FIRST_RETRY_S, 0.0
         while not self._is_stopping.wait(_LOOK_EVERY_S):
             if self._process is None:
-                if time.monotonic() >= not_before and self._has_landed():
-                    self._process = self._spawn()
+                if time.monotonic() < not_before or not self._has_landed():
+                    continue
+                if (missing := _missing()) is not None:
+                    get_logger().warning("the server goes on without the pipeline", missing=missing)
+                    return
+                self._process = self._spawn()
                 continue
             status = self._process.poll()
             if status is None:
@@ -80,3 +91,14 @@ class PipelineChild:
         os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
         get_logger().info("pipeline started", pid=process.pid)
         return process
+
+
+def _missing() -> str | None:
+    """What Spark would need and is not there, in words; None: it can run. Looked for without loading any of it."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "pyspark is not installed; it comes with: pip install 'penstock[pipeline]'"
+    try:
+        find_java()
+    except MissingProgram as error:
+        return str(error)
+    return None

@@ -26,13 +26,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.no_pipeline or not (config.pipeline.enabled and config.facts.enabled):
         return serve(arguments)
     from penstock.commands.pipeline_child import PipelineChild  # noqa: PLC0415 - loads the server's modules
+    from penstock.serve.logs import configure_logs  # noqa: PLC0415
 
     child = PipelineChild(config.facts_dir, list(_words(arguments, f"{config.pipeline.every_s:g}s")))
+    # The server opens its log late and closes it early, and the child has words before and after.
+    configure_logs(config.logs.level, config.logs.format)
     child.start()
     try:
         return serve(arguments)
     finally:
+        last_words = configure_logs(config.logs.level, config.logs.format)
         child.stop()
+        last_words.close()
 
 
 def _words(arguments: argparse.Namespace, every: str) -> Iterator[str]:
