@@ -22,6 +22,13 @@ HELP = "make tables of facts and recordings, and ask them"
 BUSY = os.EX_TEMPFAIL
 NOT_INSTALLED = os.EX_UNAVAILABLE
 
+_MODULES = {
+    **dict.fromkeys(("report", "view", "simulate"), ("pipeline_answers",)),
+    **dict.fromkeys(("run", "rebuild", "archive", "erase"), ("pipeline_runs",)),
+    "sql": ("pipeline_sql", "pipeline_spark"),
+}
+"""Who does what; the second one if the first has nothing to say."""
+
 _ZONE = ("--timezone", "ZONE", "show times in this zone, such as Europe/Berlin (UTC)")
 
 
@@ -99,9 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _act(config: "Config", arguments: argparse.Namespace) -> int:
-    for name in ("pipeline_answers", "pipeline_runs"):
-        action = _module(name).ACTIONS.get(arguments.action)
-        status = None if action is None else action(config, arguments)
+    for name in _MODULES[arguments.action]:
+        status = _module(name).ACTIONS[arguments.action](config, arguments)
         if status is not None:
             return int(status)
     raise MisuseError(f"nobody does {arguments.action}")

@@ -1,4 +1,4 @@
-"""The actions of `penstock pipeline` that need no Spark: report, view and simulate, and sql of a running pipeline."""
+"""The actions of `penstock pipeline` that need no Spark: report, view and simulate."""
 
 import argparse
 import sys
@@ -9,13 +9,10 @@ from typing import Final
 
 from penstock.config import Config
 from penstock.errors import PipelineError
-from penstock.pipeline.reports.answers import Asker, write_answer
 from penstock.pipeline.reports.arrow_lake import ArrowLake, Span
 from penstock.pipeline.reports.gather import NEEDED_TABLES, gather
 from penstock.pipeline.reports.page import render
 from penstock.pipeline.reports.report import to_json
-from penstock.pipeline.reports.sql import line_history, run_prompt
-from penstock.pipeline.reports.sql_service import ServiceAsker
 from penstock.pipeline.reports.timeline import read_timeline, timeline_json, write_timeline
 from penstock.pipeline.reports.wording import zone_of
 from penstock.pipeline.simulator.landing import write_landing
@@ -59,25 +56,8 @@ def _simulate(config: Config, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def ask_running_pipeline(config: Config, arguments: argparse.Namespace) -> int | None:
-    """Let a pipeline that runs here answer; None: none does, or the question is not for it."""
-    service = ServiceAsker(config.server.data_dir)
-    return ask(service, arguments) if not arguments.write and service.is_there() else None
-
-
-def ask(asker: Asker, arguments: argparse.Namespace) -> int:
-    """One question, or as many as are typed."""
-    if arguments.query is None:
-        with line_history():
-            run_prompt(asker, sys.stdout, arguments.output_format, arguments.limit)
-    else:
-        write_answer(asker.ask(arguments.query, arguments.limit), arguments.output_format, sys.stdout)
-    return 0
-
-
-ACTIONS: Final[Mapping[str, Callable[[Config, argparse.Namespace], int | None]]] = {
+ACTIONS: Final[Mapping[str, Callable[[Config, argparse.Namespace], int]]] = {
     "report": _report,
     "view": _view,
     "simulate": _simulate,
-    "sql": ask_running_pipeline,
 }

@@ -1,4 +1,4 @@
-"""The actions of `penstock pipeline` that need Spark: run, rebuild, sql, archive and erase.
+"""The actions of `penstock pipeline` that need Spark: run, rebuild, archive and erase; sql is in `pipeline_spark`.
 
 Owns the way from the configuration to the pipeline's settings. Importing this imports Spark.
 """
@@ -12,38 +12,28 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Final
 
-from penstock.commands.pipeline_answers import ask
+from penstock.commands.pipeline_spark import spark_settings_of
 from penstock.config import Config
 from penstock.config_units import DAY, read_seconds
 from penstock.errors import ConfigError
-from penstock.pipeline.cycle import Cycles, open_tables
+from penstock.pipeline.cycle import Cycles
 from penstock.pipeline.jobs.archive import ArchiveProgress, run_archive
 from penstock.pipeline.loop import Loop, Rhythm
 from penstock.pipeline.progress import Progress, progress_for
-from penstock.pipeline.reports.spark_asker import SparkAsker
 from penstock.pipeline.retention import RetentionSettings
-from penstock.pipeline.session import SparkSettings, usable_cores
 from penstock.pipeline.settings import PipelineSettings
 
 
 def settings_of(config: Config) -> PipelineSettings:
     """What the pipeline is told."""
-    pipeline, retention = config.pipeline, config.retention
-    is_shared = pipeline.master == "local"
-    # The other half is the server's.
-    cores = max(1, usable_cores() // 2) if is_shared else usable_cores()
+    retention = config.retention
     return PipelineSettings(
         data=str(config.server.data_dir),
         lake=config.lake_location,
         landing=str(config.facts_dir),
         recordings=str(config.recordings_dir),
-        spark=SparkSettings(
-            master=None if is_shared else pipeline.master,
-            cores=cores,
-            heap=f"{pipeline.heap_bytes // (1024 * 1024)}m",
-            conf=dict(setting.split("=", 1) for setting in pipeline.spark),
-        ),
-        silent_us=round(pipeline.silent_s * 1_000_000),
+        spark=spark_settings_of(config),
+        silent_us=round(config.pipeline.silent_s * 1_000_000),
         retention=RetentionSettings(
             landing_s=retention.landing_s,
             address_s=retention.address_s,
@@ -86,14 +76,6 @@ def _rebuild(config: Config, arguments: argparse.Namespace) -> int:
     finally:
         cycles.close()
     return 0
-
-
-def _sql(config: Config, arguments: argparse.Namespace) -> int:
-    spark = open_tables(settings_of(config))
-    try:
-        return ask(SparkAsker(spark, is_writing=arguments.write), arguments)
-    finally:
-        spark.stop()
 
 
 def _archive(config: Config, arguments: argparse.Namespace) -> int:
@@ -143,7 +125,6 @@ def _day(flag: str, value: str | None) -> str | None:
 ACTIONS: Final[Mapping[str, Callable[[Config, argparse.Namespace], int]]] = {
     "run": _run,
     "rebuild": _rebuild,
-    "sql": _sql,
     "archive": _archive,
     "erase": _erase,
 }

@@ -22,14 +22,14 @@ def register(
     """
     from penstock.pipeline.lake import Lake  # noqa: PLC0415
     from penstock.pipeline.packaging import ship_package  # noqa: PLC0415
-    from penstock.pipeline.registry import register_recordings, register_tables  # noqa: PLC0415
+    from penstock.pipeline.registry import LakeTables  # noqa: PLC0415
     from penstock.pipeline.session import ensure_needed  # noqa: PLC0415
     from penstock.pipeline.sources import register_sources  # noqa: PLC0415
     from penstock.pipeline.storage import Storage  # noqa: PLC0415
 
     folder = Storage(data)
+    recorded = recordings or folder.address("recordings")
     ensure_needed(spark)
     ship_package(spark)
     register_sources(spark)
-    register_tables(spark, Lake(Storage(lake or folder.address("lake"))))
-    register_recordings(spark, Storage(recordings or folder.address("recordings")).address())
+    LakeTables(spark, Lake(Storage(lake or folder.address("lake"))), recorded).make_all()

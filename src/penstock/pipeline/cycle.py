@@ -14,7 +14,6 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from penstock.errors import PipelineError
-from penstock.pipeline import register
 from penstock.pipeline.bronze import Carried
 from penstock.pipeline.commits import Snapshot
 from penstock.pipeline.compaction import compact
@@ -26,13 +25,14 @@ from penstock.pipeline.hours import days_of, hour_of_us, hours_of_day
 from penstock.pipeline.lake import Lake
 from penstock.pipeline.landing import carry_facts, replay_quarantined
 from penstock.pipeline.lock import lake_lock
+from penstock.pipeline.packaging import ship_package
 from penstock.pipeline.plan import Plan, plan_increment, plan_rebuild
 from penstock.pipeline.progress import Progress, RunFigures
 from penstock.pipeline.reports.serving import write_serving
 from penstock.pipeline.reports.spark_asker import SparkAsker
 from penstock.pipeline.reports.sql_service import QUERY_TIMEOUT_S, SqlService
 from penstock.pipeline.retention import apply_retention
-from penstock.pipeline.session import close_session, open_session
+from penstock.pipeline.session import close_session, ensure_needed, open_session
 from penstock.pipeline.settings import PipelineSettings
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TRANSFORMS_VERSION
@@ -43,13 +43,6 @@ _CHECKPOINT: Final = "checkpoints/landing"
 def now_us() -> int:
     """The wall clock."""
     return time.time_ns() // 1000
-
-
-def open_tables(settings: PipelineSettings, spark: SparkSession | None = None) -> SparkSession:
-    """A session for questions, new unless one is given: every table and source by its name."""
-    spark = spark or open_session(settings.spark)
-    register(spark, settings.data, lake=settings.lake, recordings=settings.recordings)
-    return spark
 
 
 class Cycles:
@@ -82,10 +75,14 @@ class Cycles:
         """The session, opened when it is first asked for."""
         if self._spark is None:
             self._progress.step("starting Spark")
-            self._spark = open_tables(self._settings, self._given_spark)
+            self._spark = self._given_spark or open_session(self._settings.spark)
+            ensure_needed(self._spark)
+            ship_package(self._spark)
+            self.lake.create()
             folder = Path(self._settings.data)
             folder.mkdir(parents=True, exist_ok=True)
-            self._service = SqlService(SparkAsker(self._spark, timeout_s=QUERY_TIMEOUT_S), folder)
+            asker = SparkAsker(self._spark, self.lake, self._settings.recordings, timeout_s=QUERY_TIMEOUT_S)
+            self._service = SqlService(asker, folder)
         return self._spark
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Answers by a Spark session of this process.
 
-Owns how a query is run: read-only unless told otherwise, rows bounded, and stopped when it takes too long.
+Owns how a query is run: read-only unless told otherwise, rows bounded, and stopped when it takes too long. The tables
+that a query names are made known just before it.
 """
 
 import contextlib
@@ -14,6 +15,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.errors import PipelineError
+from penstock.pipeline.lake import Lake
+from penstock.pipeline.registry import LakeTables
 from penstock.pipeline.reports.answers import Answer
 from penstock.pipeline.reports.statements import check_only_reads, one_line, reading_session
 
@@ -25,8 +28,18 @@ _CANCEL_AGAIN_S: Final = 0.2
 class SparkAsker:
     """Answers by a Spark session of this process."""
 
-    def __init__(self, spark: SparkSession, *, is_writing: bool = False, timeout_s: float | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake | None = None,
+        recordings: str | None = None,
+        *,
+        is_writing: bool = False,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Without `lake` only what the session knows already can be asked."""
         self._spark = spark if is_writing else reading_session(spark)
+        self._tables = None if lake is None else LakeTables(self._spark, lake, recordings)
         self._is_writing = is_writing
         self._timeout_s = timeout_s
 
@@ -38,6 +51,8 @@ class SparkAsker:
             check_only_reads(self._spark, query)
         limit = min(max(limit, 0), MAX_LIMIT)
         try:
+            if self._tables is not None:
+                self._tables.make_for(query)
             with self._time_limit():
                 rows = self._spark.sql(query).limit(limit + 1).toArrow()
         except (PySparkException, Py4JError) as error:
