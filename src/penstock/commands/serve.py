@@ -15,4 +15,12 @@ def run(arguments: argparse.Namespace) -> int:
     config = load_from_arguments(arguments).config
     from penstock.serve.app import run as run_server  # noqa: PLC0415 - a wrong value is told before the server loads
 
-    return run_server(config, reload=lambda: load_from_arguments(arguments).config)
+    def serve() -> int:
+        return run_server(config, reload=lambda: load_from_arguments(arguments).config)
+
+    if config.ship.to is None or not config.facts.enabled:
+        return serve()
+    from penstock.commands.shipping import shipping  # noqa: PLC0415
+
+    with shipping(config, config.ship.to):
+        return serve()

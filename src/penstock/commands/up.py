@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     config = load_from_arguments(arguments).config
-    if arguments.no_pipeline or not (config.pipeline.enabled and config.facts.enabled):
+    is_wanted = config.pipeline.enabled and config.facts.enabled and not arguments.no_pipeline
+    # Facts that are shipped are carried by the pipeline of the lake that they go to.
+    if not is_wanted or config.ship.to is not None:
         return serve(arguments)
     from penstock.commands.pipeline_child import PipelineChild  # noqa: PLC0415 - loads the server's modules
     from penstock.serve.logs import configure_logs  # noqa: PLC0415
