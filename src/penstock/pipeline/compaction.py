@@ -18,29 +18,30 @@ MAX_FILES: Final = 60
 SORTED: Final = "is_sorted"
 
 
-def due_hours(snapshot: Snapshot, as_of_us: int) -> list[tuple[str, str]]:
-    """Table and hour of every part of bronze that is to be rewritten."""
+def due_parts(snapshot: Snapshot, as_of_us: int) -> list[tuple[str, str]]:
+    """Kind and hour of every part of bronze that is to be rewritten."""
     found = []
     for table in sorted(snapshot.tables):
-        if not table.startswith("bronze."):
+        layer, _, kind = table.partition(".")
+        if layer != "bronze":
             continue
         for hour in snapshot.partitions(table):
             files = snapshot.files(table, [hour])
             is_closed = us_of_hour(hour) + HOUR_US + CLOSED_FOR_US <= as_of_us
             is_one = len(files) == 1 and files[0].stats.get(SORTED, False)
             if len(files) >= MAX_FILES or (is_closed and not is_one):
-                found.append((table, hour))
+                found.append((kind, hour))
     return found
 
 
 def compact(spark: SparkSession, lake: Lake, snapshot: Snapshot, as_of_us: int) -> Snapshot:
-    """Rewrite what is due, by one commit. The state after it."""
-    due = due_hours(snapshot, as_of_us)
+    """Rewrite what is due, by one job and one commit. The state after it."""
+    due = due_parts(snapshot, as_of_us)
     if not due:
         return snapshot
+    stats = {
+        (kind, hour): {**joined_stats(snapshot.files(f"bronze.{kind}", [hour])), SORTED: True} for kind, hour in due
+    }
     transaction = lake.begin(snapshot, "compaction", as_of_us)
-    for table, hour in due:
-        facts = lake.read(spark, snapshot, table, [hour])
-        stats = joined_stats(snapshot.files(table, [hour])) | {SORTED: True}
-        transaction.rewrite_bronze(table.partition(".")[2], hour, facts, stats)
+    transaction.rewrite_bronze_parts(lake.read_parts(spark, snapshot, due), stats)
     return transaction.commit()

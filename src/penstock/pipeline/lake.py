@@ -36,6 +36,7 @@ from penstock.pipeline.tables import TABLES, TRANSFORMS_VERSION, Partition, Tabl
 WHOLE: Final = ""
 """The partition of a table that has none."""
 _STAGED_PARTITION: Final = "__partition"
+_BY_VIEW: Final = ("boot_key", "view_seq", "seq")
 VIEWS_ONLY: Final = frozenset(("silver.viewer_samples",))
 """Tables that are nothing but a look at another one."""
 # Of long ago, and without rows: where nothing else is yet.
@@ -83,7 +84,11 @@ class Lake:
         self, spark: SparkSession, snapshot: Snapshot, kinds: Collection[str], hours: Collection[str]
     ) -> DataFrame:
         """Bronze of several kinds in these hours, in one look, with `kind` and `hour`."""
-        paths = [file.path for kind in sorted(kinds) for file in snapshot.files(f"bronze.{kind}", hours)]
+        return self.read_parts(spark, snapshot, [(kind, hour) for kind in sorted(kinds) for hour in hours])
+
+    def read_parts(self, spark: SparkSession, snapshot: Snapshot, parts: Iterable[tuple[str, str]]) -> DataFrame:
+        """Bronze of these kinds and hours, in one look, with `kind` and `hour`."""
+        paths = [file.path for kind, hour in parts for file in snapshot.files(f"bronze.{kind}", [hour])]
         names = [StructField(name, StringType(), nullable=False) for name in ("kind", "hour")]
         schema = StructType([*bronze_schema(), *names])
         if not paths:
@@ -141,25 +146,27 @@ class Transaction:
     _gold: list[tuple[str | None, str]] = field(default_factory=list)
     _writes: int = 0
 
-    def append_bronze(self, facts: DataFrame, stats: dict[tuple[str, str], dict[str, Any]] | None = None) -> None:
+    def append_bronze(self, facts: DataFrame, stats: Mapping[tuple[str, str], Mapping[str, Any]] | None = None) -> None:
         """Add facts, which have the columns of bronze, `kind` and `hour`. `stats` is for the files of a partition."""
-        names = [*bronze_schema().fieldNames(), "kind", "hour"]
-        staged = self._stage(facts.select(*names), ["kind", "hour"])
-        found: dict[tuple[str, str], list[str]] = {}
-        for path in staged:
-            kind, hour = (part.partition("=")[2] for part in path.split("/")[-3:-1])
-            found.setdefault((kind, hour), []).append(path)
-        for (kind, hour), paths in sorted(found.items()):
-            target = f"bronze/kind={kind}/hour={hour}"
-            files = self._move(paths, target, (stats or {}).get((kind, hour)))
-            self._changes.append(Change(f"bronze.{kind}", hour, files, is_replacing=False))
+        staged = self._stage_facts(facts)
+        for part in sorted(staged):
+            self._place_facts(part, staged[part], (stats or {}).get(part, {}), is_replacing=False)
+
+    def rewrite_bronze_parts(self, facts: DataFrame, stats: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
+        """Give these kinds and hours one new file each in place of all they have, sorted by view, by one job.
+
+        The facts are all that the parts have, with `kind` and `hour`.
+        """
+        together = facts.repartition("kind", "hour").sortWithinPartitions("kind", "hour", *_BY_VIEW)
+        staged = self._stage_facts(together)
+        for part in sorted(stats.keys() | staged.keys()):
+            self._place_facts(part, staged.get(part, []), stats.get(part, {}), is_replacing=True)
 
     def rewrite_bronze(self, kind: str, hour: str, facts: DataFrame, stats: dict[str, Any] | None = None) -> None:
         """Give an hour of a kind new files in place of all it has, one if they fit, sorted by view."""
         names = bronze_schema().fieldNames()
-        ordered = facts.select(*names).coalesce(1).sortWithinPartitions("boot_key", "view_seq", "seq")
-        files = self._move(self._stage(ordered, []), f"bronze/kind={kind}/hour={hour}", stats)
-        self._changes.append(Change(f"bronze.{kind}", hour, files, is_replacing=True))
+        ordered = facts.select(*names).coalesce(1).sortWithinPartitions(*_BY_VIEW)
+        self._place_facts((kind, hour), self._stage(ordered, []), stats or {}, is_replacing=True)
 
     def replace(
         self,
@@ -248,6 +255,21 @@ class Transaction:
         writer.parquet(self.lake.storage.address(folder))
         return [file.path for file in self.lake.storage.find(folder) if file.path.endswith(".parquet")]
 
+    def _stage_facts(self, facts: DataFrame) -> dict[tuple[str, str], list[str]]:
+        """Write facts by kind and hour. Which to paths."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for path in self._stage(facts.select(*bronze_schema().fieldNames(), "kind", "hour"), ["kind", "hour"]):
+            kind, hour = (part.partition("=")[2] for part in path.split("/")[-3:-1])
+            found.setdefault((kind, hour), []).append(path)
+        return found
+
+    def _place_facts(
+        self, part: tuple[str, str], staged: list[str], stats: Mapping[str, Any], *, is_replacing: bool
+    ) -> None:
+        kind, hour = part
+        files = self._move(staged, f"bronze/kind={kind}/hour={hour}", stats)
+        self._changes.append(Change(f"bronze.{kind}", hour, files, is_replacing=is_replacing))
+
     def _stage_table(self, table: Table, rows: DataFrame, partition: str) -> dict[str, list[str]]:
         """Write a table's rows, each partition as one file sorted by its key. Partition to paths."""
         names = table_schema(table).fieldNames()
@@ -261,7 +283,7 @@ class Transaction:
             found.setdefault(path.split("/")[-2].partition("=")[2], []).append(path)
         return found
 
-    def _move(self, staged: list[str], folder: str, stats: dict[str, Any] | None) -> tuple[DataFile, ...]:
+    def _move(self, staged: list[str], folder: str, stats: Mapping[str, Any] | None) -> tuple[DataFile, ...]:
         files = []
         for number, path in enumerate(staged):
             target = f"{folder}/{self.run_id}-{self._writes}-{number}.parquet"
