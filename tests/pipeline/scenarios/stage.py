@@ -24,6 +24,14 @@ STARTS_WITHIN_S = 30.0
 CYCLE_WITHIN_S = 300.0
 """Spark at low priority, beside whatever else a machine does."""
 
+# A cycle of a hundred facts is planning and compiling for the most part; this halves it, and no result depends on it.
+FOR_FEW_ROWS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
 Row = dict[str, Any]
 
 
@@ -65,9 +73,10 @@ def penstock_command(words: list[str], environment: Mapping[str, str] | None = N
 
 
 def quick_spark() -> str:
-    """A setting for `[pipeline]` by which Spark starts fast, as in all tests."""
-    conf = session_conf(SparkSettings(is_short_lived=True), find_java(), cache_folder())
-    return f"spark = ['spark.driver.extraJavaOptions={conf['spark.driver.extraJavaOptions']}']\n"
+    """A setting for `[pipeline]` by which Spark starts fast, as in all tests, and makes no fuss of a few rows."""
+    options = session_conf(SparkSettings(is_short_lived=True), find_java(), cache_folder())
+    settings = {**FOR_FEW_ROWS, "spark.driver.extraJavaOptions": options["spark.driver.extraJavaOptions"]}
+    return f"spark = {[f'{name}={value}' for name, value in settings.items()]}\n"
 
 
 def without_java(work_dir: Path) -> dict[str, str]:
@@ -131,9 +140,14 @@ def run_cycle(spark: SparkSession, data: Path) -> None:
     recordings.mkdir(exist_ok=True)
     settings = PipelineSettings(str(data), str(data / "lake"), str(data / "facts"), str(recordings))
     cycles = Cycles(settings, progress_for(), spark=spark)
+    before = {name: spark.conf.get(name) for name in FOR_FEW_ROWS}
     try:
+        for name, value in FOR_FEW_ROWS.items():
+            spark.conf.set(name, value)
         cycles.run_cycle()
     finally:
+        for name, found in before.items():
+            spark.conf.set(name, found or "")
         cycles.close()
 
 
