@@ -1,13 +1,15 @@
 """The package on its way to the executors of a cluster.
 
 Owns the zip of our own modules and the call that ships it. What the package needs besides (pyarrow, PyAV) has to be
-installed where the executors run. Local sessions run from the files of this process and are left alone.
+installed where the executors run. Local sessions run from the files of this process, by its Python.
 """
 
 import atexit
 import hashlib
 import io
+import os
 import shutil
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -24,6 +26,9 @@ def ship_package(spark: SparkSession) -> None:
     """Let the workers of this session import this very version of the package. Harmless if it was done before."""
     context = spark.sparkContext
     if (context.master or "").startswith("local"):
+        if "PYSPARK_PYTHON" not in os.environ:
+            # PySpark would start the python3 of the path, which need not be the one that runs here.
+            context.pythonExec = sys.executable
         return
     content = package_zip(PACKAGE)
     name = f"{PACKAGE.name}-{hashlib.sha256(content).hexdigest()[:12]}.zip"
