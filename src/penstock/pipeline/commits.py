@@ -77,16 +77,16 @@ class Touched:
     def of_json(cls, value: Mapping[str, Any]) -> "Touched":
         """As a commit holds it."""
         return cls(
-            {kind: frozenset(hours) for kind, hours in value["hours"].items()},
-            {hour: frozenset(starts) for hour, starts in value["view_starts"].items()},
+            _frozen(value["hours"]),
+            _frozen(value["view_starts"]),
             frozenset(value["session_starts"]),
         )
 
     def to_json(self) -> dict[str, Any]:
         """The same, for a commit."""
         return {
-            "hours": {kind: sorted(hours) for kind, hours in sorted(self.hours.items())},
-            "view_starts": {hour: sorted(starts) for hour, starts in sorted(self.view_starts.items())},
+            "hours": _listed(self.hours),
+            "view_starts": _listed(self.view_starts),
             "session_starts": sorted(self.session_starts),
         }
 
@@ -100,6 +100,14 @@ class Touched:
 
     def __bool__(self) -> bool:
         return bool(self.hours)
+
+
+def _frozen(value: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    return {name: frozenset(held) for name, held in value.items()}
+
+
+def _listed(sets: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
+    return {name: sorted(held) for name, held in sorted(sets.items())}
 
 
 def _joined(left: Mapping[str, frozenset[str]], right: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
@@ -136,13 +144,15 @@ class Commit:
     """Landing files that are gone."""
     touched: Touched = Touched()
     boots: tuple[BootSpan, ...] = ()
+    planned: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """What the run that made it is about to compute, as `plan` names it: silver that it has changed asks no more."""
     is_settling: bool = False
-    """Whether all tables show everything that was touched before."""
+    """Whether all tables show everything that was touched or planned before."""
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
         """As it is stored."""
-        value = asdict(self) | {"touched": self.touched.to_json()}
+        value = asdict(self) | {"touched": self.touched.to_json(), "planned": _listed(self.planned)}
         return json.dumps(value, indent=None, sort_keys=True).encode() + b"\n"
 
     @classmethod
@@ -155,8 +165,11 @@ class Commit:
         )
         boots = tuple(BootSpan(**boot) for boot in value.pop("boots"))
         touched = Touched.of_json(value.pop("touched"))
+        planned = _frozen(value.pop("planned", {}))
         landed, removed = (tuple(value.pop(name, ())) for name in ("landed", "removed"))
-        return cls(changes=changes, boots=boots, touched=touched, landed=landed, removed=removed, **value)
+        return cls(
+            changes=changes, boots=boots, touched=touched, planned=planned, landed=landed, removed=removed, **value
+        )
 
 
 def _files(values: Iterable[Mapping[str, Any]]) -> tuple[DataFile, ...]:
@@ -171,6 +184,8 @@ class Snapshot:
     tables: Mapping[str, Mapping[str, tuple[DataFile, ...]]] = field(default_factory=dict)
     boots: Mapping[int, BootSpan] = field(default_factory=dict)
     pending: Touched = Touched()
+    planned: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """What runs have begun to compute since the tables were last settled."""
     view_starts: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Of every hour of bronze the hours in which the views of that hour began."""
     last_batch: int | None = None
@@ -210,6 +225,7 @@ class Snapshot:
             tables,
             boots,
             Touched() if commit.is_settling else self.pending.joined(commit.touched),
+            {} if commit.is_settling else _joined(self.planned, commit.planned),
             _joined(self.view_starts, commit.touched.view_starts),
             self.last_batch if commit.batch is None else commit.batch,
             {
@@ -233,7 +249,8 @@ class Snapshot:
             },
             "boots": [asdict(boot) for boot in self.boots.values()],
             "pending": self.pending.to_json(),
-            "view_starts": {hour: sorted(starts) for hour, starts in self.view_starts.items()},
+            "planned": _listed(self.planned),
+            "view_starts": _listed(self.view_starts),
             "last_batch": self.last_batch,
             "landed_at_us": dict(self.landed_at_us),
             "transforms_version": self.transforms_version,
@@ -251,8 +268,8 @@ class Snapshot:
         }
         boots = {boot["boot_key"]: BootSpan(**boot) for boot in value.pop("boots")}
         pending = Touched.of_json(value.pop("pending"))
-        starts = {hour: frozenset(held) for hour, held in value.pop("view_starts").items()}
-        return cls(tables=tables, boots=boots, pending=pending, view_starts=starts, **value)
+        planned, starts = _frozen(value.pop("planned", {})), _frozen(value.pop("view_starts"))
+        return cls(tables=tables, boots=boots, pending=pending, planned=planned, view_starts=starts, **value)
 
 
 class CommitLog:

@@ -104,7 +104,9 @@ class Cycles:
         """Whether files have landed that are not in bronze, or tables wait for something else. Asks no Spark."""
         snapshot = self.lake.snapshot()
         landed = (file.path for file in self._landing.find("") if _is_landed(file.path))
-        return any(path not in snapshot.landed_at_us for path in landed) or bool(self._increment(snapshot))
+        return any(path not in snapshot.landed_at_us for path in landed) or bool(
+            self._increment(snapshot, self._now_us())
+        )
 
     def run_cycle(self) -> None:
         """Everything once."""
@@ -112,8 +114,9 @@ class Cycles:
         with self.lock("pipeline run"):
             spark = self.spark()
             carried = replay_quarantined(spark, self.lake, self._now_us()).plus(self._carry(spark))
-            plan, snapshot = self._plan(self.lake.snapshot())
-            snapshot = self._derive(spark, snapshot, plan)
+            snapshot, as_of_us = self.lake.snapshot(), self._now_us()
+            plan = self._plan(snapshot, as_of_us)
+            snapshot = self._derive(spark, snapshot, plan, as_of_us)
             self._progress.step("keeping house")
             snapshot = compact(spark, self.lake, snapshot, self._now_us())
             apply_retention(spark, self.lake, self._landing, self._settings.retention, self._now_us())
@@ -126,15 +129,16 @@ class Cycles:
             snapshot = self.lake.snapshot()
             days = self._days(snapshot, first_day, last_day)
             # The commit at the end of a rebuild says that nothing is pending.
-            snapshot = self._derive(self.spark(), snapshot, self._increment(snapshot))
+            as_of_us = self._now_us()
+            snapshot = self._derive(self.spark(), snapshot, self._increment(snapshot, as_of_us), as_of_us)
             plan = plan_rebuild(snapshot, days)
-            snapshot = self._derive(self.spark(), snapshot, plan)
+            snapshot = self._derive(self.spark(), snapshot, plan, as_of_us)
         self._tell(Carried(), plan, snapshot, began_at)
 
     def erase(self, *, viewer: str | None = None, ip: str | None = None) -> None:
         """Forget a viewer or an address, wherever it is kept."""
         with self.lock("pipeline erase"):
-            erased = erase(self.spark(), self.lake, self._landing, now_us(), viewer=viewer, ip=ip)
+            erased = erase(self.spark(), self.lake, self._landing, self._now_us(), viewer=viewer, ip=ip)
         self._progress.say(
             f"erased: {erased.facts:,} facts, {erased.views:,} views, {erased.landed_lines:,} landed lines and"
             f" {erased.quarantined_lines:,} in quarantine"
@@ -150,23 +154,28 @@ class Cycles:
         checkpoint = Storage(self._settings.data).below(_CHECKPOINT)
         return carry_facts(spark, self.lake, self._landing, checkpoint, self._now_us(), on_batch=tell)
 
-    def _plan(self, snapshot: Snapshot) -> tuple[Plan, Snapshot]:
+    def _plan(self, snapshot: Snapshot, as_of_us: int) -> Plan:
+        increment = self._increment(snapshot, as_of_us)
         if snapshot.transforms_version not in (None, TRANSFORMS_VERSION):
             days = self._whole_days(snapshot)
             self._progress.say(
                 f"the tables were made by transforms of version {snapshot.transforms_version}, and this is"
                 f" {TRANSFORMS_VERSION}: {len(days)} days are made anew, as far as bronze reaches back"
             )
-            return plan_rebuild(snapshot, days), snapshot
-        return self._increment(snapshot), snapshot
+            return plan_rebuild(snapshot, days).joined(increment.as_hours())
+        return increment
 
-    def _increment(self, snapshot: Snapshot) -> Plan:
-        return plan_increment(snapshot, self._now_us(), self._settings.silent_us)
+    def _increment(self, snapshot: Snapshot, as_of_us: int) -> Plan:
+        return plan_increment(snapshot, as_of_us, self._settings.silent_us, self._horizon())
 
-    def _derive(self, spark: SparkSession, snapshot: Snapshot, plan: Plan) -> Snapshot:
+    def _horizon(self) -> str:
+        """The first hour that bronze still has whole."""
+        return hour_of_us(read_horizon_us(self.lake.storage))
+
+    def _derive(self, spark: SparkSession, snapshot: Snapshot, plan: Plan, as_of_us: int) -> Snapshot:
+        """Compute a plan as of the time at which it was made: what has ended by then is what it was made for."""
         if not plan:
             return snapshot
-        as_of_us = self._now_us()
         silver = Derivation(
             spark,
             self.lake,
@@ -191,8 +200,7 @@ class Cycles:
 
     def _whole_days(self, snapshot: Snapshot) -> list[str]:
         """The days of which bronze has facts, and has given up none."""
-        horizon = hour_of_us(read_horizon_us(self.lake.storage))
-        return [day for day in days_with_facts(snapshot) if hours_of_day(day)[0] >= horizon]
+        return [day for day in days_with_facts(snapshot) if hours_of_day(day)[0] >= self._horizon()]
 
     def _tell(self, carried: Carried, plan: Plan, snapshot: Snapshot, began_at: float) -> None:
         newest_us = max((boot.last_at_us for boot in snapshot.boots.values()), default=None)

@@ -180,7 +180,7 @@ class Derivation:
         rows = fresh.unionByName(self.lake.read(self.spark, snapshot, "silver.gops", hours))
         transaction = self.lake.begin(snapshot, "silver", self.as_of_us)
         transaction.replace(TABLES["silver.gops"], rows, hours, {hour: {_PATHS: sorted(paths[hour])} for hour in hours})
-        return transaction.commit()
+        return transaction.commit(planned=self.plan.as_hours())
 
     def _write_connections(self, snapshot: Snapshot) -> Snapshot:
         starts = self.plan.connection_starts
@@ -205,7 +205,7 @@ class Derivation:
     def _replace(self, snapshot: Snapshot, table: str, rows: DataFrame, hours: Collection[str]) -> Snapshot:
         transaction = self.lake.begin(snapshot, "silver", self.as_of_us)
         transaction.replace(TABLES[table], rows, hours)
-        return transaction.commit()
+        return transaction.commit(planned=self.plan.as_hours())
 
 
 _SAMPLE_COLUMNS: Final = (

@@ -61,7 +61,7 @@ class GoldDerivation:
         rows = rows.withColumn("hour", hour_of("hour_at"))
         transaction = self.silver.lake.begin(snapshot, "silver", self.silver.as_of_us)
         transaction.replace(TABLES["rollup.histogram_hours"], rows.where(F.col("hour").isin(*hours)), hours)
-        return transaction.commit()
+        return transaction.commit(planned=self.silver.plan.as_hours())
 
     def _stage_minutes(self, transaction: Transaction, snapshot: Snapshot) -> None:
         """What is computed by the hour."""

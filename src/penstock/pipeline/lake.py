@@ -217,6 +217,7 @@ class Transaction:
         removed: Iterable[str] = (),
         touched: Touched | None = None,
         boots: Iterable[BootSpan] = (),
+        planned: Mapping[str, frozenset[str]] | None = None,
         is_settling: bool = False,
         counts: dict[str, int] | None = None,
     ) -> Snapshot:
@@ -234,6 +235,7 @@ class Transaction:
             removed=tuple(removed),
             touched=touched or Touched(),
             boots=tuple(boots),
+            planned=planned or {},
             is_settling=is_settling,
             counts=counts or {},
         )

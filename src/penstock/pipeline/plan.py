@@ -7,6 +7,9 @@ run after run gives the same tables as one rebuild.
 - A view's row is made of all its hours: the hour in which it began.
 - An open view counts until it was last seen, which may have been hours ago: gold from the hour of facts before.
 - A view whose server is lost has ended: the hours that such a server spoke last in.
+
+What a run has begun to compute is computed again if it was killed: silver that it has changed already would not ask for
+the rest any more.
 """
 
 from bisect import bisect_left
@@ -54,10 +57,18 @@ class Plan:
     @property
     def partitions(self) -> int:
         """How many partitions of stored tables it names."""
-        return sum(len(getattr(self, name)) for name in self.__slots__)
+        return sum(map(len, self.as_hours().values()))
 
     def __bool__(self) -> bool:
-        return any(getattr(self, name) for name in self.__slots__)
+        return any(self.as_hours().values())
+
+    def as_hours(self) -> dict[str, frozenset[str]]:
+        """The hours by name, for a commit."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def joined(self, hours: Mapping[str, frozenset[str]]) -> "Plan":
+        """With these hours too, as a commit has them."""
+        return Plan(**{name: held | hours.get(name, frozenset()) for name, held in self.as_hours().items()})
 
 
 def lost_boots(boots: Iterable[BootSpan], as_of_us: int, silent_us: int) -> list[BootSpan]:
@@ -72,7 +83,7 @@ def lost_boots(boots: Iterable[BootSpan], as_of_us: int, silent_us: int) -> list
 
 
 def plan_increment(snapshot: Snapshot, as_of_us: int, silent_us: int, horizon: str = "") -> Plan:
-    """What the pending facts and the servers that were lost meanwhile make necessary.
+    """What the pending facts, the servers that were lost meanwhile and a run that was killed make necessary.
 
     Before the hour `horizon` bronze was given up: rows of sessions that began there stay as they are.
     """
@@ -109,7 +120,7 @@ def plan_increment(snapshot: Snapshot, as_of_us: int, silent_us: int, horizon: s
         recording_hours=_hours_of(touched.hours, RECORDING_KINDS),
         audience_hours=frozenset(audience),
         fact_hours=frozenset(hour for hours in touched.hours.values() for hour in hours),
-    )
+    ).joined(snapshot.planned)
 
 
 def plan_rebuild(snapshot: Snapshot, days: Iterable[str]) -> Plan:
