@@ -98,6 +98,7 @@ class Cycles:
     def lock(self, holder: str) -> Iterator[None]:
         """Be the only writer meanwhile."""
         with lake_lock(self.lake.storage, holder, self._wait_s):
+            self.lake.mend()
             yield
 
     def has_work(self) -> bool:

@@ -7,6 +7,7 @@ Owns where files lie and what they are called:
     rollup/{table}/hour=…/{run}-{n}.parquet     listed in commits
     gold/{table}/date=…/part.parquet            replaced in one step, for anyone to read at any time
     _live/{layer}.{table}                       names of the listed files, one on each line, for views in SQL
+    _live/_number                               the commit that those names are of
     _staging/{run}/…                            what a run is writing; nobody else's business
 
 Rows of a file are sorted by the table's key. Spark writes and reads the files; this module never looks at rows.
@@ -37,6 +38,7 @@ WHOLE: Final = ""
 """The partition of a table that has none."""
 _STAGED_PARTITION: Final = "__partition"
 _BY_VIEW: Final = ("boot_key", "view_seq", "seq")
+_LISTED_NUMBER: Final = "_live/_number"
 VIEWS_ONLY: Final = frozenset(("silver.viewer_samples",))
 """Tables that are nothing but a look at another one."""
 # Of long ago, and without rows: where nothing else is yet.
@@ -126,6 +128,23 @@ class Lake:
                 self.storage.put(path, empty.getvalue())
             if not table.startswith("gold.") and not self.storage.exists(f"_live/{table}"):
                 self.storage.put(f"_live/{table}", b"")
+
+    def list_live(self, snapshot: Snapshot, tables: Iterable[str]) -> None:
+        """Tell views in SQL which files these tables consist of."""
+        for table in sorted(tables):
+            names = (file.path.rpartition("/")[2] for file in snapshot.files(table))
+            self.storage.put(f"_live/{table}", "".join(f"{name}\n" for name in names).encode())
+        self.storage.put(_LISTED_NUMBER, f"{snapshot.number}\n".encode())
+
+    def mend(self) -> None:
+        """Finish what a writer left that was killed between its commit and the lists of it. For who has the lock."""
+        snapshot = self.snapshot()
+        try:
+            is_listed = int(self.storage.read(_LISTED_NUMBER)) == snapshot.number
+        except (FileNotFoundError, ValueError):
+            is_listed = snapshot.number == 0
+        if not is_listed:
+            self.list_live(snapshot, snapshot.tables)
 
     def begin(self, snapshot: Snapshot, stage: str, now_us: int, run_id: str | None = None) -> "Transaction":
         """Start to write what will be the commit after this state."""
@@ -242,9 +261,7 @@ class Transaction:
         self.lake.reached(f"{self.stage}-written")
         after = self._log.append(self.snapshot, commit)
         self.lake.reached(f"{self.stage}-committed")
-        for table in sorted({change.table for change in self._changes}):
-            names = (file.path.rpartition("/")[2] for file in after.files(table))
-            self.lake.storage.put(f"_live/{table}", "".join(f"{name}\n" for name in names).encode())
+        self.lake.list_live(after, {change.table for change in self._changes})
         self.lake.storage.delete_folder(f"_staging/{self.run_id}")
         return after
 
