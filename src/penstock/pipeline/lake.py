@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -115,17 +116,14 @@ class Lake:
         read as if they had it.
         """
         for table in stored_tables():
-            schema = to_arrow_schema(_schema_of_files(table), timezone="UTC")
             described = io.BytesIO()
-            pq.write_metadata(schema, described)
+            pq.write_metadata(_arrow_schema(table), described)
             path = f"{_folder(table)}/_common_metadata"
             if not self.storage.exists(path) or self.storage.read(path) != described.getvalue():
                 self.storage.put(path, described.getvalue())
             path = f"{_folder(table)}/{_FIRST_PARTITION[_partition_of(table)]}"
             if not self.storage.exists(path):
-                empty = io.BytesIO()
-                pq.write_table(schema.empty_table(), empty)
-                self.storage.put(path, empty.getvalue())
+                self.storage.put(path, _file_without_rows(table))
             if not table.startswith("gold.") and not self.storage.exists(f"_live/{table}"):
                 self.storage.put(f"_live/{table}", b"")
 
@@ -162,7 +160,7 @@ class Transaction:
     now_us: int
     run_id: str
     _changes: list[Change] = field(default_factory=list)
-    _gold: list[tuple[str | None, str]] = field(default_factory=list)
+    _gold: list[tuple[str, str | None, str]] = field(default_factory=list)
     _writes: int = 0
 
     def append_bronze(self, facts: DataFrame, stats: Mapping[tuple[str, str], Mapping[str, Any]] | None = None) -> None:
@@ -210,16 +208,17 @@ class Transaction:
             paths = staged.get(day, [])
             if len(paths) > 1:
                 raise LakeError(f"{table.full_name} of {day} was written as {len(paths)} files, not one")
-            self._gold.append((paths[0] if paths else None, _gold_path(table, day)))
+            self._gold.append((table.full_name, paths[0] if paths else None, _gold_path(table, day)))
 
     def publish_gold(self) -> int:
         """Put every staged gold file in place, each in one step. How many."""
         self.lake.reached("gold-staged")
-        for staged, target in self._gold:
-            if staged is None:
-                self.lake.storage.delete(target)
-            else:
+        for table, staged, target in self._gold:
+            if staged is not None:
                 self.lake.storage.replace(staged, target)
+            elif self.lake.storage.exists(target):
+                # Not removed: somebody may have listed the folder and be about to open it.
+                self.lake.storage.put(target, _file_without_rows(table))
             self.lake.reached("gold-replaced")
         published, self._gold = len(self._gold), []
         return published
@@ -335,6 +334,16 @@ def _go_on(_point: str) -> None:
 def stored_tables() -> list[str]:
     """Every table that has files."""
     return [*(f"bronze.{kind}" for kind in FACTS), *(name for name in TABLES if name not in VIEWS_ONLY)]
+
+
+def _arrow_schema(table: str) -> pa.Schema:
+    return to_arrow_schema(_schema_of_files(table), timezone="UTC")
+
+
+def _file_without_rows(table: str) -> bytes:
+    data = io.BytesIO()
+    pq.write_table(_arrow_schema(table).empty_table(), data)
+    return data.getvalue()
 
 
 def _folder(table: str) -> str:
