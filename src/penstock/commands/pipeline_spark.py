@@ -16,8 +16,8 @@ from penstock.config import Config
 from penstock.pipeline import register
 from penstock.pipeline.session import SparkSettings, open_session, usable_cores
 
-# The last one is what PySpark loads for an answer.
-_LOADED_MEANWHILE: Final = ("penstock.pipeline.reports.spark_asker", "pandas")
+# PySpark loads pandas as soon as it talks to Java.
+_LOADED_MEANWHILE: Final = ("pandas", "penstock.pipeline.reports.spark_asker")
 
 
 def spark_settings_of(config: Config) -> SparkSettings:
