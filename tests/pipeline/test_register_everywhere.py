@@ -1,9 +1,14 @@
-"""One call makes everything known, in a session that somebody else made with nothing but PySpark's own means."""
+"""One call makes everything known, in a session that somebody else made with nothing but PySpark's own means.
+
+And `penstock pipeline sql`, which makes known only what a query names.
+"""
 
 import json
 import sys
 from datetime import date
 from pathlib import Path
+
+import pytest
 
 from penstock.pipeline.class_archive import archive_options
 from penstock.pipeline.java import cache_folder, find_java, launcher_home
@@ -37,13 +42,25 @@ Path("answers").write_text(json.dumps({
 """
 
 
-def test_a_session_of_plain_pyspark_knows_everything_after_one_call(tmp_path: Path) -> None:
-    lake = Lake(Storage(tmp_path / "data/lake"))
-    lake.create()
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A day of usage and a recording, in `data` of it."""
+    Lake(Storage(tmp_path / "data/lake")).create()
     put_gold(tmp_path / "data/lake", "usage", "2026-11-15", {"day": date(2026, 11, 15), "egress_bytes": 7})
     (tmp_path / "data/recordings").mkdir()
     make_numbered(tmp_path / "data/recordings/a.flv", gops=2)
-    (tmp_path / "notebook.py").write_text(NOTEBOOK, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_query_is_answered_by_a_spark_of_its_own_where_no_pipeline_runs(folder: Path) -> None:
+    query = "select day, egress_bytes from gold.usage where egress_bytes > (select count(*) from silver.views)"
+    words = ["pipeline", "sql", "--data", str(folder / "data"), "--format", "json", query]
+    printed = run_to_end([sys.executable, "-m", "penstock", *words], folder / "log", 120.0)
+    assert printed == '[{"day": "2026-11-15", "egress_bytes": 7}]\n'
+
+
+def test_a_session_of_plain_pyspark_knows_everything_after_one_call(folder: Path) -> None:
+    (folder / "notebook.py").write_text(NOTEBOOK, encoding="utf-8")
     # Of what our own sessions are given it has Java, and what makes that start fast.
     java, kept_in = find_java(), cache_folder()
     variables = {
@@ -51,9 +68,9 @@ def test_a_session_of_plain_pyspark_knows_everything_after_one_call(tmp_path: Pa
         "JDK_JAVA_OPTIONS": " ".join([SHORT_LIVED, *archive_options(java, kept_in)]),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    command = ["env", "-C", str(tmp_path), *(f"{name}={value}" for name, value in variables.items())]
-    run_to_end([*command, sys.executable, "notebook.py"], tmp_path / "log", 300.0)
-    assert json.loads((tmp_path / "answers").read_text(encoding="utf-8")) == {
+    command = ["env", "-C", str(folder), *(f"{name}={value}" for name, value in variables.items())]
+    run_to_end([*command, sys.executable, "notebook.py"], folder / "log", 300.0)
+    assert json.loads((folder / "answers").read_text(encoding="utf-8")) == {
         "tables": sorted([*stored_tables(), "silver.viewer_samples", "silver.frames"]),
         "zone": "UTC",
         "usage": [["2026-11-15", 7]],

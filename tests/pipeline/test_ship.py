@@ -89,7 +89,8 @@ def shipping_server(folder: Path, command: str, to: str) -> Iterator[RunningProg
     with running(words, folder / "server.log") as program:
         program.wait_for_log("server started", DEADLINE_S)
         yield program
-        assert program.stop() == 0, program.log_text()
+        program.process.terminate()
+        assert program.wait_for_exit(DEADLINE_S) == 0, program.log_text()
 
 
 def wait_until(is_true: Callable[[], bool]) -> None:
