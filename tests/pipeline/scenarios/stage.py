@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,8 +113,20 @@ def niceness(pid: int) -> int:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process."""
-    return Path(f"/proc/{pid}").exists()
+    """Whether there is such a process, other than one that has ended and that nobody has asked about yet."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def left_running(pids: Iterable[int], deadline_s: float) -> list[int]:
+    """Which processes are still there after a while; none, as soon as there are none."""
+    give_up_at = time.monotonic() + deadline_s
+    while (left := [pid for pid in pids if is_running(pid)]) and time.monotonic() < give_up_at:
+        time.sleep(0.05)
+    return left
 
 
 def landed(data: Path) -> set[str]:
