@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -38,6 +39,7 @@ from penstock.pipeline.tables import TABLES, TRANSFORMS_VERSION, Partition, Tabl
 WHOLE: Final = ""
 """The partition of a table that has none."""
 _STAGED_PARTITION: Final = "__partition"
+_ALWAYS: Final = "__always"
 _BY_VIEW: Final = ("boot_key", "view_seq", "seq")
 _LISTED_NUMBER: Final = "_live/_number"
 VIEWS_ONLY: Final = frozenset(("silver.viewer_samples",))
@@ -203,7 +205,7 @@ class Transaction:
 
     def replace_gold(self, table: Table, rows: DataFrame, days: Iterable[str]) -> None:
         """Stage a gold table's days, which are put in place by `publish_gold`. The rows have a `date`."""
-        staged = self._stage_table(table, rows, "date")
+        staged = self._stage_table(table, _with_nullable_columns(rows), "date")
         for day in sorted({WHOLE} if table.partition is None else set(days) | staged.keys()):
             paths = staged.get(day, [])
             if len(paths) > 1:
@@ -329,6 +331,16 @@ class Transaction:
 
 def _go_on(_point: str) -> None:
     """Whoever does not watch the points of a commit."""
+
+
+def _with_nullable_columns(rows: DataFrame) -> DataFrame:
+    """The same rows. A file also tells which columns may be null, which Spark takes from how rows were computed.
+
+    Files have to be the same however they came about, and Spark has no way to say it but by a condition that it cannot
+    see through.
+    """
+    always = rows.withColumn(_ALWAYS, F.spark_partition_id() >= 0)
+    return always.select(*(F.when(F.col(_ALWAYS), F.col(f"`{name}`")).alias(name) for name in rows.columns))
 
 
 def stored_tables() -> list[str]:
