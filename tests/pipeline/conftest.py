@@ -8,11 +8,19 @@ from pyspark.sql import SparkSession
 from penstock.pipeline.session import SparkSettings, open_session
 from tests.support.spark_cluster import SparkCluster, spark_cluster
 
+FOR_SMALL_DATA = {
+    # Generating, compiling and adapting plans costs several times what running them on a few rows does. Sessions with
+    # the settings of the product run in the tests of `up`, of the cluster and of the commands.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+}
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Real Spark on two cores, tuned to start fast. Tests share it: a setting that is changed is put back."""
-    session = open_session(SparkSettings(cores=2, is_short_lived=True))
+    session = open_session(SparkSettings(cores=2, is_short_lived=True, conf=FOR_SMALL_DATA))
     yield session
     session.stop()
 
