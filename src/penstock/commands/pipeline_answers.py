@@ -51,7 +51,9 @@ def _view(config: Config, arguments: argparse.Namespace) -> int:
 
 def _simulate(config: Config, arguments: argparse.Namespace) -> int:
     day = datetime.now(UTC).date() - timedelta(days=1)
-    truth = write_landing(Platform(day=day, viewers=arguments.viewers, seed=arguments.seed), config.facts_dir)
+    # Files of ten minutes: a day in files of 30 s would take longer to open than to read.
+    platform = Platform(day=day, viewers=arguments.viewers, seed=arguments.seed, landing_s=600)
+    truth = write_landing(platform, config.facts_dir)
     sys.stderr.write(f"{truth.facts:,} facts of {day} are in {config.facts_dir}; now: penstock pipeline run\n")
     return 0
 
