@@ -1,0 +1,1 @@
+"""Whole cycles on a lake of their own: killed, doubled, late, refused, in any order."""

@@ -1,0 +1,51 @@
+"""Runs that are killed: readers notice nothing, and the next run makes up for it."""
+
+from tests.pipeline.scenarios_lake.conftest import LAST_RUN_US, Killed, Landed
+from tests.pipeline.scenarios_lake.runs import DataFolder
+from tests.pipeline.scenarios_lake.witness import bronze_rows
+
+
+def test_a_reader_gets_no_error_and_nothing_that_was_never_true(killed: Killed) -> None:
+    reader = killed.reader
+    assert reader.failures == []
+    assert reader.looks > 10
+    changed = {name for name, content in killed.after.items() if killed.before.get(name) != content}
+    assert len(changed) > 5
+    for name, seen in reader.seen.items():
+        assert seen <= {killed.before.get(name), killed.after[name]}, name
+
+
+def test_whatever_point_a_run_dies_at_the_next_one_has_all_of_it_to_do(killed: Killed) -> None:
+    """Silver that was changed asks for nothing more: by then all views whose server was lost have ended."""
+    points = [point for point, _, _ in killed.notes]
+    assert points[:4] == ["bronze-written", "bronze-committed", "silver-written", "silver-committed"]
+    assert (points.count("silver-committed"), points[-5:]) == (8, ["gold-staged", *["gold-replaced"] * 4])
+    (_, before, _), (_, facts, planned), *later = killed.notes
+    assert before < facts
+    assert planned
+    for point, held, plan in later:
+        assert (point, held, plan.joined(planned.as_hours())) == (point, facts, plan)
+
+
+def test_the_run_after_loses_nothing_and_doubles_nothing(
+    killed: Killed, undisturbed: DataFolder, landed: Landed
+) -> None:
+    snapshot, storage = killed.data.lake.snapshot(), killed.data.lake.storage
+    assert set(snapshot.landed_at_us) == set(landed.names)
+    assert bronze_rows(snapshot) == bronze_rows(undisturbed.lake.snapshot())
+    assert killed.data.gold() == undisturbed.gold()
+    assert not killed.data.cycles(LAST_RUN_US).has_work()
+    # Views in SQL go by these lists.
+    for table in snapshot.tables:
+        listed = [file.path.rpartition("/")[2] for file in snapshot.files(table)]
+        assert storage.read(f"_live/{table}").decode().split() == listed
+
+
+def test_lists_for_views_in_sql_are_finished_by_the_next_writer(undisturbed: DataFolder) -> None:
+    """A writer that is killed right after a commit has not come to write them."""
+    storage = undisturbed.lake.storage
+    written = storage.read("_live/silver.views")
+    storage.put("_live/silver.views", b"swept.parquet\n")
+    storage.put("_live/_number", b"1\n")
+    with undisturbed.cycles(LAST_RUN_US).lock("test"):
+        assert storage.read("_live/silver.views") == written

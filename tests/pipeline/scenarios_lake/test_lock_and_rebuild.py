@@ -1,0 +1,92 @@
+"""Who may write when, and what a rebuild refuses, by the command line."""
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.cli import main
+from penstock.pipeline.commits import Change, Commit, CommitLog, DataFile, Snapshot
+from penstock.pipeline.horizon import raise_horizon
+from penstock.pipeline.lock import lake_lock
+from penstock.pipeline.reports.spark_asker import SparkAsker
+from penstock.pipeline.reports.sql_service import SqlService
+from penstock.pipeline.storage import Storage
+
+WRITERS = [["run"], ["rebuild"], ["archive"], ["erase", "--viewer", "alice"]]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+def penstock(data: Path, *words: str) -> int:
+    return main(["pipeline", *words, "--data", str(data)])
+
+
+@pytest.mark.parametrize("words", WRITERS, ids=lambda words: words[0])
+def test_a_second_writer_ends_with_75_and_says_who_the_first_is(
+    data: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    with lake_lock(Storage(data / "lake"), "pipeline erase"):
+        assert penstock(data, *words) == 75
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        f"penstock: the lake {data}/lake is being written by pipeline erase (process {os.getpid()} on"
+    )
+
+
+def test_a_writer_waits_as_long_as_it_is_told(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    is_held, is_over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lake_lock(Storage(data / "lake"), "pipeline run"):
+            is_held.set()
+            is_over.wait(30)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    is_held.wait(30)
+    assert penstock(data, "rebuild", "--wait", "200ms") == 75
+    threading.Timer(0.3, is_over.set).start()
+    # It gets the lock, and has nothing to do.
+    assert penstock(data, "rebuild", "--wait", "30s") == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "penstock: rebuild: there are no facts in bronze"
+    holder.join()
+
+
+def test_questions_need_no_lock(spark: SparkSession, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    service = SqlService(SparkAsker(spark), data)
+    try:
+        with lake_lock(Storage(data / "lake"), "pipeline run"):
+            assert penstock(data, "sql", "SELECT 1 AS one", "--format", "json") == 0
+            assert json.loads(capsys.readouterr().out) == [{"one": 1}]
+            assert penstock(data, "report", "--format", "json") == 0
+            assert json.loads(capsys.readouterr().out)
+    finally:
+        service.close()
+
+
+def test_a_rebuild_of_days_that_bronze_has_given_up_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    storage = Storage(data / "lake")
+    days = ("2026-11-13", "2026-11-14")
+    changes = [
+        Change("bronze.play_started", f"{day}T23", (DataFile("none", 1, 1),), is_replacing=False) for day in days
+    ]
+    CommitLog(storage).append(Snapshot(), Commit(1, "run", 0, "bronze", "1", 1, tuple(changes)))
+    # Of the first of the two days only the end is left.
+    raise_horizon(storage, "2026-11-13T12")
+    refusals = {
+        ("--from", "2026-11-12"): "2026-11-12 is past retention; bronze begins with 2026-11-14",
+        ("--from", "2026-11-13"): "2026-11-13 is past retention; bronze begins with 2026-11-14",
+        ("--to", "2026-11-13"): "bronze has no facts of those days; it has 2026-11-14 to 2026-11-14",
+    }
+    for words, refusal in refusals.items():
+        assert penstock(data, "rebuild", *words) == 1
+        assert capsys.readouterr().err == f"penstock: rebuild: {refusal}\n"
