@@ -73,5 +73,7 @@ def _minute_counts(views: DataFrame, minutes: DataFrame) -> DataFrame:
     behind = minutes.select(*VIEW, "minute", F.explode("lag_buckets").alias("bucket")).select(
         *VIEW, _slot(at, "lag_ms", F.col("bucket")).alias("slot"), one.alias("count")
     )
-    counts = minutes.select(*VIEW, F.inline(usual)).where("slot IS NOT NULL AND count > 0").unionByName(behind)
+    told = minutes.select(*VIEW, F.inline(usual)).where("slot IS NOT NULL AND count > 0").unionByName(behind)
+    # Each row becomes one for every cut after the join; a view's minutes of an hour are mostly alike.
+    counts = told.groupBy(*VIEW, "slot").agg(F.sum("count").alias("count"))
     return counts.join(views.select(*VIEW, "cut_keys"), VIEW).select("cut_keys", "slot", "count")
