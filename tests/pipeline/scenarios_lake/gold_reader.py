@@ -7,6 +7,7 @@ from types import TracebackType
 
 import duckdb
 
+_PAUSE_S = 0.2
 Content = tuple[int, int]
 """How many rows a file has, and the sum over them."""
 
@@ -44,7 +45,7 @@ class GoldReader:
         return rows, total
 
     def _read_on(self) -> None:
-        while not self._is_over.wait(0.05):
+        while not self._is_over.wait(_PAUSE_S):
             try:
                 for name, content in self.look().items():
                     self.seen[name].add(content)
