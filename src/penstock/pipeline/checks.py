@@ -140,6 +140,11 @@ def violations(table: str, frames: Mapping[str, DataFrame]) -> DataFrame:
     matter, so that a gap between hours is seen; `quarantine` is what was refused; gold.usage is compared with the
     silver.views that were there on its days.
     """
+    return summed_up(broken_rules(table, frames))
+
+
+def broken_rules(table: str, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """One row for each rule that a row of the table breaks, from the same frames."""
     subject, time = _SUBJECTS[table]
     hour = F.date_trunc("hour", F.expr(time)).alias("at")
     measured = _measured(table, frames)
@@ -148,14 +153,18 @@ def violations(table: str, frames: Mapping[str, DataFrame]) -> DataFrame:
     if checks:
         told = F.array_compact(F.array(*(_told(check) for check in checks)))
         is_suspect = reduce(Column.__or__, (_is_bad(check) for check in checks))
-        rows = measured.where(is_suspect).select(hour, F.expr(subject).alias("subject"), F.inline(told))
-        found.append(rows.select("at", "check", "subject", "violations", "detail"))
-    grouped = (
-        reduce(DataFrame.unionByName, found)
-        .groupBy("at", "check", "subject")
-        .agg(F.sum("violations").alias("violations"), F.min("detail").alias("detail"))
+        found.append(measured.where(is_suspect).select(hour, F.expr(subject).alias("subject"), F.inline(told)))
+    names = ("at", "check", "subject", "violations", "detail")
+    rows = reduce(DataFrame.unionByName, [each.select(*names) for each in found])
+    return rows.withColumn("table", F.lit(table))
+
+
+def summed_up(broken: DataFrame) -> DataFrame:
+    """Rules broken by rows of any tables, as rows of gold.data_quality. One pass for all, since there are few."""
+    grouped = broken.groupBy("at", "table", "check", "subject").agg(
+        F.sum("violations").alias("violations"), F.min("detail").alias("detail")
     )
-    return _worst(grouped).select("at", F.lit(table).alias("table"), "check", "subject", "violations", "detail")
+    return _worst(grouped).select("at", "table", "check", "subject", "violations", "detail")
 
 
 def fact_hours(facts: DataFrame) -> DataFrame:
@@ -236,12 +245,12 @@ def _unique_violations(table: str, rows: DataFrame, hour: Column) -> DataFrame:
 
 def _worst(grouped: DataFrame) -> DataFrame:
     """The worst subjects of each check and hour as they are, the rest of the hour together."""
-    of_hour = Window.partitionBy("check", "at").orderBy(F.desc("violations"), "subject")
+    of_hour = Window.partitionBy("table", "check", "at").orderBy(F.desc("violations"), "subject")
     is_named = F.row_number().over(of_hour) <= NAMED_SUBJECTS
     return (
         grouped.withColumn("is_named", is_named)
         .withColumn("subject", F.when(F.col("is_named"), F.col("subject")).otherwise(F.lit(OTHERS)))
-        .groupBy("at", "check", "subject")
+        .groupBy("at", "table", "check", "subject")
         .agg(F.sum("violations").alias("violations"), F.count("*").alias("subjects"), F.min("detail").alias("detail"))
         .withColumn(
             "detail",

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.facts import FACTS as KINDS
-from penstock.pipeline.checks import CHECKED, FACTS, QUARANTINE, violations
+from penstock.pipeline.checks import CHECKED, FACTS, QUARANTINE, broken_rules, summed_up
 from penstock.pipeline.commits import Snapshot
 from penstock.pipeline.derive import Derivation
 from penstock.pipeline.hours import days_of, hours_of_day, shifted
@@ -28,14 +28,15 @@ def stage_checks(silver: Derivation, transaction: Transaction) -> None:
     """Give the days of a run their rows of gold.data_quality."""
     snapshot, days = transaction.snapshot, silver.plan.gold_days
     looked_at = _hours_looked_at(silver.plan)
-    found = [
-        violations(table, _frames(silver, snapshot, table, looked_at[table])).where(_lies_in("at", looked_at[table]))
+    broken = [
+        broken_rules(table, _frames(silver, snapshot, table, looked_at[table])).where(_lies_in("at", looked_at[table]))
         for table in CHECKED
         if looked_at[table]
     ]
+    found = summed_up(reduce(DataFrame.unionByName, broken))
     known = silver.lake.read(silver.spark, snapshot, _TABLE.full_name, days).drop("date")
     is_replaced = [(F.col("table") == table) & _lies_in("at", hours) for table, hours in looked_at.items() if hours]
-    rows = reduce(DataFrame.unionByName, [*found, known.where(~reduce(Column.__or__, is_replaced, F.lit(False)))])
+    rows = found.unionByName(known.where(~reduce(Column.__or__, is_replaced, F.lit(False))))
     transaction.replace_gold(_TABLE, rows.withColumn("date", F.date_format("at", "yyyy-MM-dd")), days)
 
 
