@@ -32,7 +32,7 @@ from tests.support.samples import AUDIO, DATA, VIDEO, Sample, flv_samples, golde
 
 OPENS_WITHIN_S = 1.0
 # What FFmpeg logs when it asks for a stream, and when it knows what is in it.
-ASKED, OPENED = "Sending play command", "Input #0"
+ASKED, OPENED, LISTED = "Sending play command", "Input #0", "Output #0"
 # How much of a stream FFmpeg looks at before it says what is in it. With one track alone it always looks at all of
 # that, and by default that is five seconds, whatever server it plays from.
 LOOK_S = 0.4
@@ -170,6 +170,7 @@ def test_a_stream_opens_within_a_second_of_play(
         asked_at = time.monotonic()
         player.wait_for_log(OPENED, DEADLINE_S)
         open_s = time.monotonic() - asked_at
+        player.wait_for_log(LISTED, DEADLINE_S)
         printed = player.log_text()
     tracks = re.findall(r"Stream #0:\d.*?: (Audio|Video|Subtitle|Data): ", printed.partition("Output #0")[0])
     assert sorted(tracks) == sorted({AUDIO: "Audio", VIDEO: "Video"}[kind] for kind in kinds if kind != DATA)

@@ -1,6 +1,11 @@
 """Runs that are killed: readers notice nothing, and the next run makes up for it."""
 
+from pathlib import Path
+
+from penstock.pipeline.schemas import table_schema
+from penstock.pipeline.tables import TABLES
 from tests.pipeline.scenarios_lake.conftest import LAST_RUN_US, Killed, Landed
+from tests.pipeline.scenarios_lake.gold_reader import GoldReader
 from tests.pipeline.scenarios_lake.runs import DataFolder
 from tests.pipeline.scenarios_lake.witness import bronze_rows
 
@@ -49,3 +54,17 @@ def test_lists_for_views_in_sql_are_finished_by_the_next_writer(undisturbed: Dat
     storage.put("_live/_number", b"1\n")
     with undisturbed.cycles(LAST_RUN_US).lock("test"):
         assert storage.read("_live/silver.views") == written
+
+
+def test_a_file_of_gold_that_was_listed_can_be_opened_though_its_day_has_no_rows_any_more(
+    undisturbed: DataFolder, tmp_path: Path
+) -> None:
+    data = undisturbed.copy(tmp_path / "data")
+    usage = TABLES["gold.usage"]
+    none = data.spark.createDataFrame([], table_schema(usage).add("date", "string"))
+    transaction = data.lake.begin(data.lake.snapshot(), "gold", LAST_RUN_US)
+    transaction.replace_gold(usage, none, ["2026-11-14", "2026-11-13"])
+    transaction.publish_gold()
+    looked = GoldReader(data.folder / "lake").look()
+    rows = {name.split("/")[-2]: count for name, (count, _) in looked.items() if "/usage/" in name}
+    assert rows == {"date=2026-11-14": 0, "date=2026-11-15": 5}
