@@ -345,11 +345,12 @@ WITH cut_views AS (
         middle(min(bucket) FILTER (metric = 'lag_ms' AND upto * 100 >= total * 95)) AS l95
     FROM spread GROUP BY ALL
 ), losses AS (
-    SELECT *, coalesce(least(whole((failed_starts + exits_before_picture)::HUGEINT * 1000000,
-            (views + failed_starts)::HUGEINT) // 200, 1000), 0) AS failed,
-        coalesce(least(greatest(coalesce(s95, 0) - 1000, 0) * 1000000 // 9000 // 1000, 1000), 0) AS waited,
-        coalesce(least(whole(stalled_us::HUGEINT * 1000000, watched_us::HUGEINT) // 100, 1000), 0) AS stalled,
-        coalesce(least(whole(skipped_bytes::HUGEINT * 1000000, (bytes_sent + skipped_bytes)::HUGEINT) // 100, 1000), 0)
+    -- The least of nothing and 1000 is 1000 here, so what has nothing to lose is made 0 before.
+    SELECT *, least(coalesce(whole((failed_starts + exits_before_picture)::HUGEINT * 1000000,
+            (views + failed_starts)::HUGEINT) // 200, 0), 1000) AS failed,
+        least(greatest(coalesce(s95, 0) - 1000, 0) * 1000000 // 9000 // 1000, 1000) AS waited,
+        least(coalesce(whole(stalled_us::HUGEINT * 1000000, watched_us::HUGEINT) // 100, 0), 1000) AS stalled,
+        least(coalesce(whole(skipped_bytes::HUGEINT * 1000000, (bytes_sent + skipped_bytes)::HUGEINT) // 100, 0), 1000)
             AS dropped
     FROM sums LEFT JOIN percentiles USING (app, stream, hour_at, dimension, value)
 )
