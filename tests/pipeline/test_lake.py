@@ -1,6 +1,7 @@
 """The lake: what a commit makes true, and what readers see before and after."""
 
 import datetime
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import LakeError
-from penstock.pipeline.commits import BootSpan, Touched
+from penstock.pipeline.commits import BootSpan, Snapshot, Touched
 from penstock.pipeline.lake import Lake
 from penstock.pipeline.schemas import bronze_schema, table_schema
 from penstock.pipeline.storage import Storage
@@ -74,9 +75,36 @@ def test_a_hundred_commits_read_the_same_from_checkpoints(lake: Lake) -> None:
 
 def test_what_settles_leaves_nothing_pending(lake: Lake) -> None:
     touched = Touched({"viewer_sample": frozenset(["2026-11-15T20"])})
-    state = lake.begin(lake.snapshot(), "bronze", NOW_US).commit(touched=touched)
-    assert state.pending
-    assert not lake.begin(state, "gold", NOW_US).commit(is_settling=True).pending
+    boot = BootSpan(7, "s", "b", 1, 1, 1, 1, 1, is_stopped=False)
+    state = lake.begin(lake.snapshot(), "bronze", NOW_US).commit(touched=touched, boots=[boot])
+    assert (bool(state.pending), state.spoken) == (True, frozenset([7]))
+    settled = lake.begin(state, "gold", NOW_US).commit(is_settling=True)
+    assert (bool(settled.pending), settled.spoken, settled.boots) == (False, frozenset(), {7: boot})
+
+
+def test_pending_facts_of_a_checkpoint_that_does_not_say_whose_they_are_may_be_of_any_boot() -> None:
+    boot = BootSpan(7, "s", "b", 1, 1, 1, 1, 1, is_stopped=False)
+    pending = Touched({"viewer_sample": frozenset(["2026-11-15T20"])})
+    for held, spoken in ((pending, frozenset([7])), (Touched(), frozenset())):
+        value = json.loads(Snapshot(1, boots={7: boot}, pending=held).to_json())
+        del value["spoken"]
+        assert Snapshot.of_json(json.dumps(value).encode()).spoken == spoken
+
+
+def test_a_file_tells_whose_sessions_are_open_and_whose_ended_unheard(spark: SparkSession, lake: Lake) -> None:
+    table = TABLES["silver.connections"]
+    eight, nine, ten = (datetime.datetime(2026, 11, 15, hour, tzinfo=datetime.UTC) for hour in (20, 21, 22))
+
+    def connection(boot: str, closed_at: datetime.datetime | None, reason: str | None) -> tuple[object, ...]:
+        names = ("s", boot, "c", "live", "vlc", "rtmp", None)
+        return (*names, eight, closed_at, closed_at is None, reason, None, None, None, "2026-11-15T20")
+
+    rows = [connection("a", None, None), connection("b", nine, "server_lost"), connection("c", ten, "left")]
+    frame = spark.createDataFrame(rows, table_schema(table).add("hour", "string"))
+    transaction = lake.begin(lake.snapshot(), "silver", NOW_US)
+    transaction.replace(table, frame, ["2026-11-15T20"])
+    (file,) = transaction.commit().files("silver.connections")
+    assert file.stats == {"open_boots": ["a"], "lost_boots": ["b"], "last_hour": "2026-11-15T22"}
 
 
 def test_a_second_writer_is_found(lake: Lake) -> None:

@@ -77,12 +77,29 @@ def test_new_facts_of_the_newest_hour_touch_that_hour_and_the_starts_of_its_view
 def test_a_late_hour_brings_the_later_hours_of_its_views_along() -> None:
     snapshot = Snapshot(
         pending=touched({"viewer_sample": [H(18)], "stream_sample": [H(18)]}, {H(18): [H(17)]}),
-        tables={"bronze.stream_sample": {H(18): (), H(20): (), H(21): ()}},
         view_starts={H(18): frozenset([H(17)]), H(19): frozenset([H(19)]), H(20): frozenset([H(17), H(20)])},
     )
     plan = plan_increment(snapshot, us_of_hour(H(20)), SILENT_US)
     assert plan.view_hours == {H(18), H(20)}
-    assert plan.stream_hours == {H(18), H(20)}
+
+
+def test_a_late_hour_brings_the_next_hour_of_the_same_boots_streams_along() -> None:
+    mine, others = ({"seqs": {key: [1, 9]}} for key in ("1", "2"))
+    snapshot = Snapshot(
+        pending=touched({"stream_sample": [H(17)]}, {}),
+        spoken=frozenset([1]),
+        tables={
+            "bronze.stream_sample": {
+                H(17): (file_of("a", **mine),),
+                H(18): (file_of("b", **others),),
+                H(20): (file_of("c", **others), file_of("d", **mine)),
+                H(21): (file_of("e", **mine),),
+            },
+            "bronze.publish_stopped": {H(19): (file_of("f", **mine),)},
+        },
+        boots={1: boot("mine", H(17), H(21)), 2: boot("other", H(18), H(21), "t")},
+    )
+    assert plan_increment(snapshot, us_of_hour(H(21)), SILENT_US).stream_hours == {H(17), H(19)}
 
 
 def test_open_views_count_from_where_they_were_last_seen() -> None:
@@ -116,6 +133,45 @@ def test_what_waits_for_a_lost_server_is_ended_without_new_facts() -> None:
     assert plan.audience_hours == {H(17), H(18)}
     alive = {2: boots[2], 1: boot("dead", H(16), H(20))}
     assert not plan_increment(Snapshot(tables=tables, boots=alive), us_of_hour(H(20)), SILENT_US)
+
+
+def test_what_ended_with_a_lost_boot_is_made_anew_when_that_boot_speaks_again() -> None:
+    tables = {
+        "silver.views": {
+            H(15): (file_of("a", open_boots=[], lost_boots=["gone"], last_hour=H(16)),),
+            H(16): (file_of("b", open_boots=[], lost_boots=["gone", "back"], last_hour=H(17)),),
+        },
+        "silver.connections": {H(14): (file_of("c", open_boots=[], lost_boots=["back"], last_hour=H(17)),)},
+        "silver.publications": {
+            H(14): (file_of("d", open_boots=[], lost_boots=["gone"], last_hour=H(17)),),
+            H(15): (file_of("e", open_boots=[], lost_boots=["back"], last_hour=H(17)),),
+        },
+        "silver.stream_seconds": {hour: (file_of(hour),) for hour in (H(14), H(15), H(17), H(21))},
+    }
+    boots = {1: boot("gone", H(14), H(17)), 2: boot("back", H(14), H(19), "t")}
+    pending = touched({"limit_hit": [H(19)]}, {})
+    snapshot = Snapshot(pending=pending, spoken=frozenset([2]), tables=tables, boots=boots)
+    plan = plan_increment(snapshot, us_of_hour(H(19)), SILENT_US)
+    assert plan.view_starts == {H(16)}
+    assert plan.audience_hours == {H(16), H(17), H(18), H(19)}
+    assert plan.connection_starts == {H(14)}
+    assert plan.publication_starts == {H(15)}
+    assert plan.stream_hours == {H(15), H(17)}
+    assert not plan_increment(Snapshot(tables=tables, boots=boots), us_of_hour(H(23)), SILENT_US), "lost long ago"
+
+
+def test_what_is_lost_counts_as_estimated_in_all_its_hours() -> None:
+    tables = {
+        "silver.views": {H(14): (file_of("a", open_boots=["dead"], last_hour=H(17)),)},
+        "silver.publications": {H(13): (file_of("b", open_boots=["dead"], last_hour=H(17)),)},
+        "silver.stream_seconds": {hour: (file_of(hour),) for hour in (H(12), H(13), H(16))},
+    }
+    snapshot = Snapshot(tables=tables, boots={1: boot("dead", H(12), H(18))})
+    plan = plan_increment(snapshot, us_of_hour(H(20)), SILENT_US)
+    assert plan.audience_hours == {H(14), H(15), H(16), H(17)}
+    assert plan.stream_hours == {H(13), H(16)}
+    given_up = plan_increment(snapshot, us_of_hour(H(20)), SILENT_US, horizon=H(15))
+    assert not given_up, "and nothing waits for ever"
 
 
 def test_rows_of_sessions_from_before_bronze_was_given_up_stay_as_they_are() -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from penstock.pipeline import identity
-from penstock.pipeline.commits import BootSpan, DataFile, Snapshot, Touched
+from penstock.pipeline.commits import SEQS, BootSpan, DataFile, Snapshot, Touched
 from penstock.pipeline.fact_lines import MAX_LINE_BYTES, bronze_rows, facts_of_lines
 from penstock.pipeline.horizon import read_horizon_us
 from penstock.pipeline.hours import HOUR_US, hour_of_us
@@ -29,7 +29,6 @@ from penstock.pipeline.quarantine import put_aside
 from penstock.pipeline.salts import salts_for
 from penstock.pipeline.storage import Storage
 
-_SEQS: Final = "seqs"
 _LATE_US: Final = HOUR_US
 _EDGE_US: Final = 2_000_000
 """A start that is reckoned back from a duration is right to this."""
@@ -129,10 +128,10 @@ def joined_stats(files: Iterable[DataFile]) -> dict[str, Any]:
     """What has to be known of a file that takes the place of these files of bronze."""
     spans: dict[str, list[int]] = {}
     for file in files:
-        for boot, (low, high) in file.stats.get(_SEQS, {}).items():
+        for boot, (low, high) in file.stats.get(SEQS, {}).items():
             held = spans.setdefault(boot, [low, high])
             held[:] = min(held[0], low), max(held[1], high)
-    return {_SEQS: spans}
+    return {SEQS: spans}
 
 
 # What lines are about.
@@ -240,7 +239,7 @@ def _overlapping(snapshot: Snapshot, groups: list[Row]) -> list[str]:
     for table in snapshot.tables:
         if table.startswith("bronze."):
             for file in snapshot.files(table):
-                held = file.stats.get(_SEQS)
+                held = file.stats.get(SEQS)
                 if held is None or any(
                     boot in held and held[boot][0] <= high and low <= held[boot][1]
                     for boot, (low, high) in spans.items()
@@ -274,7 +273,7 @@ def _write(transaction: Transaction, judged: DataFrame, groups: list[Row]) -> No
         partitions: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for group in told:
             partitions[group.kind, hour_of_us(group.hour_us)].append(group)
-        stats = {partition: {_SEQS: _spans(held)} for partition, held in partitions.items()}
+        stats = {partition: {SEQS: _spans(held)} for partition, held in partitions.items()}
         writers = -(-sum(group.bytes for group in told) // _BYTES_PER_WRITER)
         transaction.append_bronze(rows.coalesce(writers), stats)
 

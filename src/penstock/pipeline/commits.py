@@ -5,8 +5,8 @@ files to partitions or gives partitions new files in place of all old ones. A re
 holds the whole state, and the commits after it; files that no commit lists do not exist for it. There is one writer at
 a time, held by `lock`.
 
-The state also carries what one run leaves for the next: what new facts touched and the tables do not show yet, which
-batches and landing files were taken, and the span of every boot.
+The state also carries what one run leaves for the next: what new facts touched and the tables do not show yet, whose
+facts those are, which batches and landing files were taken, and the span of every boot.
 """
 
 import json
@@ -18,6 +18,8 @@ from penstock.errors import LakeError
 from penstock.pipeline.storage import Storage
 
 FOLDER: Final = "_commits"
+SEQS: Final = "seqs"
+"""In the stats of a file of bronze: keys of boots, as text, to the lowest and the highest number of their facts."""
 _CHECKPOINT_EVERY: Final = 20
 _KEPT_BEFORE_CHECKPOINT: Final = 40
 """Commits kept for readers that looked at the folder just before a checkpoint was made, and for the curious."""
@@ -31,6 +33,11 @@ class DataFile:
     rows: int
     bytes: int
     stats: Mapping[str, Any] = field(default_factory=dict)
+
+    def may_tell_of(self, boot_key: int) -> bool:
+        """Whether a file of bronze has facts of a boot, as far as its stats say."""
+        seqs = self.stats.get(SEQS)
+        return seqs is None or str(boot_key) in seqs
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +191,8 @@ class Snapshot:
     tables: Mapping[str, Mapping[str, tuple[DataFile, ...]]] = field(default_factory=dict)
     boots: Mapping[int, BootSpan] = field(default_factory=dict)
     pending: Touched = Touched()
+    spoken: frozenset[int] = frozenset()
+    """Keys of the boots that the pending facts are of."""
     planned: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """What runs have begun to compute since the tables were last settled."""
     view_starts: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -225,6 +234,7 @@ class Snapshot:
             tables,
             boots,
             Touched() if commit.is_settling else self.pending.joined(commit.touched),
+            frozenset() if commit.is_settling else self.spoken.union(boot.boot_key for boot in commit.boots),
             {} if commit.is_settling else _joined(self.planned, commit.planned),
             _joined(self.view_starts, commit.touched.view_starts),
             self.last_batch if commit.batch is None else commit.batch,
@@ -249,6 +259,7 @@ class Snapshot:
             },
             "boots": [asdict(boot) for boot in self.boots.values()],
             "pending": self.pending.to_json(),
+            "spoken": sorted(self.spoken),
             "planned": _listed(self.planned),
             "view_starts": _listed(self.view_starts),
             "last_batch": self.last_batch,
@@ -268,8 +279,18 @@ class Snapshot:
         }
         boots = {boot["boot_key"]: BootSpan(**boot) for boot in value.pop("boots")}
         pending = Touched.of_json(value.pop("pending"))
+        # An older checkpoint does not say: it may have been any.
+        spoken = frozenset(value.pop("spoken", boots if pending else ()))
         planned, starts = _frozen(value.pop("planned", {})), _frozen(value.pop("view_starts"))
-        return cls(tables=tables, boots=boots, pending=pending, planned=planned, view_starts=starts, **value)
+        return cls(
+            tables=tables,
+            boots=boots,
+            pending=pending,
+            spoken=spoken,
+            planned=planned,
+            view_starts=starts,
+            **value,
+        )
 
 
 class CommitLog:

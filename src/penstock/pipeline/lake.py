@@ -314,17 +314,19 @@ class Transaction:
         return tuple(files)
 
     def _stats(self, file: DataFile) -> dict[str, Any]:
-        """Of rows that may be open: which boots they wait for, and until when rows of this file reach."""
+        """Of rows that may be open: whose ends nobody told, by boot, and until when rows of this file reach."""
         storage = self.lake.storage
         with storage.fs.open_input_file(storage.path_for_arrow(file.path)) as source:
             names = pq.read_schema(source).names
             if "is_open" not in names:
                 return {}
             ends = [name for name in ("last_seen_at", "ended_at", "opened_at", "closed_at") if name in names]
-            rows = pq.read_table(source, columns=["is_open", "boot_id", *ends])
+            reason = "end_reason" if "end_reason" in names else "close_reason"
+            rows = pq.read_table(source, columns=["is_open", "boot_id", reason, *ends])
         latest = max((value for name in ends if (value := pc.max(rows[name]).as_py()) is not None), default=None)
         return {
-            "open_boots": sorted(set(rows.filter(rows["is_open"])["boot_id"].to_pylist())),
+            "open_boots": pc.unique(rows.filter(rows["is_open"])["boot_id"]).sort().to_pylist(),
+            "lost_boots": pc.unique(rows.filter(pc.equal(rows[reason], "server_lost"))["boot_id"]).sort().to_pylist(),
             "last_hour": None if latest is None else f"{latest:%Y-%m-%dT%H}",
         }
 

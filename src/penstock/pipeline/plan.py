@@ -4,21 +4,23 @@ Owns the closure: what else changes when an hour changes. It may name a partitio
 run after run gives the same tables as one rebuild.
 
 - Deltas of a view in a later hour rest on its totals before: the later hours of views that began in the same hours.
+  So do those of a publication: the next hour in which the same boot told of streams.
 - A view's row is made of all its hours: the hour in which it began.
 - An open view counts until it was last seen, which may have been hours ago: gold from the hour of facts before.
-- A view whose server is lost has ended: the hours that such a server spoke last in.
+- What a lost server left open has ended, and has not if that server speaks again: the hour in which it began, and gold
+  of all its hours, where it counts as estimated or no longer so.
 
 What a run has begun to compute is computed again if it was killed: silver that it has changed already would not ask for
 the rest any more.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.pipeline.commits import BootSpan, Snapshot
-from penstock.pipeline.hours import day_of, days_of, hour_of_us, hours_between, shifted
+from penstock.pipeline.commits import BootSpan, DataFile, Snapshot
+from penstock.pipeline.hours import day_of, days_of, hour_of_us, hours_between
 
 VIEW_KINDS: Final = ("play_started", "play_first_keyframe", "play_stopped", "viewer_sample")
 STREAM_KINDS: Final = ("stream_sample", "publish_stopped")
@@ -88,37 +90,36 @@ def plan_increment(snapshot: Snapshot, as_of_us: int, silent_us: int, horizon: s
     Before the hour `horizon` bronze was given up: rows of sessions that began there stay as they are.
     """
     touched = snapshot.pending
-    lost = lost_boots(snapshot.boots.values(), as_of_us, silent_us)
-    lost_ids = {boot.boot_id for boot in lost}
-    last_hours = {boot.boot_id: hour_of_us(boot.last_at_us) for boot in lost}
+    lost = {boot.boot_id for boot in lost_boots(snapshot.boots.values(), as_of_us, silent_us)}
+    spoken = {
+        boot.boot_id: hour_of_us(boot.last_at_us) for key, boot in snapshot.boots.items() if key in snapshot.spoken
+    }
 
     direct = _hours_of(touched.hours, VIEW_KINDS)
     starts = frozenset(start for held in touched.view_starts.values() for start in held)
     view_hours = direct | _later_hours(snapshot, touched.view_starts)
-    ended = _open_partitions(snapshot, "silver.views", lost_ids)
-    ended_hours = {last_hours[boot_id] for boots in ended.values() for boot_id in boots if boot_id in last_hours}
-    audience = {hour for each in view_hours for hour in _since_facts_before(snapshot, each, view_hours)} | {
-        each for hour in ended_hours for each in (shifted(hour, -1), hour)
-    }
+    views_turned, publications_turned, connections_turned = (
+        _turned(snapshot, f"silver.{name}", lost, spoken, horizon) for name in ("views", "publications", "connections")
+    )
+    audience = {hour for each in view_hours for hour in _since_facts_before(snapshot, each, view_hours)}
 
     streams = _hours_of(touched.hours, STREAM_KINDS)
-    known_streams = snapshot.partitions("bronze.stream_sample")
-    following = {next((known for known in known_streams if known > hour), None) for hour in streams}
-    publications_open = _open_partitions(snapshot, "silver.publications", None if streams else lost_ids)
+    turned_streams = _joined(publications_turned).intersection(snapshot.partitions("silver.stream_seconds"))
+    publications_open = _open_partitions(snapshot, "silver.publications") if streams else set()
     # What a connection is for is told by what it plays and publishes.
-    connections_open = _open_partitions(snapshot, "silver.connections", None if direct or streams else lost_ids)
-    connection_starts = _hours_of(touched.hours, ("connection_opened",)) | connections_open.keys()
-    publication_starts = _hours_of(touched.hours, ("publish_started",)) | publications_open.keys()
+    connections_open = _open_partitions(snapshot, "silver.connections") if direct or streams else set()
+    connection_starts = _hours_of(touched.hours, ("connection_opened",)) | connections_open | connections_turned.keys()
+    publication_starts = _hours_of(touched.hours, ("publish_started",)) | publications_open | publications_turned.keys()
     closed_starts = _sessions(touched.hours, "connection_closed", touched.session_starts)
     stopped_starts = _sessions(touched.hours, "publish_stopped", touched.session_starts)
     return Plan(
         view_hours=frozenset(view_hours),
-        view_starts=_not_before(horizon, starts | ended.keys()),
+        view_starts=_not_before(horizon, starts | views_turned.keys()),
         connection_starts=_not_before(horizon, connection_starts | closed_starts),
         publication_starts=_not_before(horizon, publication_starts | stopped_starts),
-        stream_hours=streams | {hour for hour in following if hour is not None},
+        stream_hours=streams | _following(snapshot, streams) | turned_streams,
         recording_hours=_hours_of(touched.hours, RECORDING_KINDS),
-        audience_hours=frozenset(audience),
+        audience_hours=frozenset(audience | _joined(views_turned)),
         fact_hours=frozenset(hour for hours in touched.hours.values() for hour in hours),
     ).joined(snapshot.planned)
 
@@ -193,15 +194,52 @@ def _since_facts_before(snapshot: Snapshot, hour: str, touched: Iterable[str]) -
     """An hour, and those back to the one in which open views were last told of before this run."""
     fresh = set(touched)
     before = [known for known in snapshot.partitions("rollup.view_minutes") if known < hour and known not in fresh]
-    is_anyone_there = bool(_open_partitions(snapshot, "silver.views", None))
+    is_anyone_there = bool(_open_partitions(snapshot, "silver.views"))
     return hours_between(max(before), hour) if before and is_anyone_there else [hour]
 
 
-def _open_partitions(snapshot: Snapshot, table: str, boots: set[str] | None) -> dict[str, list[str]]:
-    """Partitions with rows that are still open, waiting for one of these boots, or for any."""
-    found: dict[str, list[str]] = {}
-    for partition in snapshot.partitions(table):
-        waiting = [boot for file in snapshot.files(table, [partition]) for boot in file.stats.get("open_boots", ())]
-        if waiting and (boots is None or boots & set(waiting)):
-            found[partition] = waiting
+def _following(snapshot: Snapshot, hours: Iterable[str]) -> set[str]:
+    """Of each boot that spoke, the next hour after each of these in which it told of streams."""
+    found: set[str] = set()
+    for boot_key in snapshot.spoken:
+        told = sorted(
+            {
+                hour
+                for kind in STREAM_KINDS
+                for hour in snapshot.partitions(f"bronze.{kind}")
+                if any(file.may_tell_of(boot_key) for file in snapshot.files(f"bronze.{kind}", [hour]))
+            }
+        )
+        found.update(each for hour in hours for each in told[bisect_right(told, hour) :][:1])
     return found
+
+
+def _open_partitions(snapshot: Snapshot, table: str) -> set[str]:
+    """Partitions with rows that are still open."""
+    return {hour for hour in snapshot.partitions(table) if _boots_of(snapshot.files(table, [hour]), "open_boots")}
+
+
+def _turned(
+    snapshot: Snapshot, table: str, lost: set[str], spoken: Mapping[str, str], horizon: str
+) -> dict[str, list[str]]:
+    """Partitions with rows that end by a boot that is lost now, or that ended so and whose boot spoke again.
+
+    With the hours that those rows may have been there in: of a boot that spoke again up to its last one.
+    """
+    found = {}
+    for partition in snapshot.partitions(table):
+        files = snapshot.files(table, [partition])
+        ending = _boots_of(files, "open_boots") & lost
+        again = _boots_of(files, "lost_boots") & spoken.keys()
+        if partition >= horizon and (ending or again):
+            lasts = [file.stats.get("last_hour") or partition for file in files]
+            found[partition] = hours_between(partition, max(partition, *lasts, *(spoken[boot] for boot in again)))
+    return found
+
+
+def _boots_of(files: Iterable[DataFile], name: str) -> set[str]:
+    return {boot for file in files for boot in file.stats.get(name, ())}
+
+
+def _joined(hours: Mapping[str, Iterable[str]]) -> set[str]:
+    return {each for held in hours.values() for each in held}
