@@ -18,6 +18,13 @@ CREATE MACRO middle(b) AS (
         + (((1::BIGINT << greatest(b // 32 - 1, 0)::INT) - 1) >> 1)
 );
 CREATE MACRO whole(a, b) AS (CASE WHEN b = 0 THEN NULL ELSE a // b END);
+CREATE MACRO provider(network) AS (
+    CASE WHEN ends_with(network, '/24')
+    THEN split_part(network, '.', 1) || '.' || split_part(network, '.', 2) || '.0.0/16'
+    WHEN ends_with(network, '::/48')
+    THEN regexp_replace(array_to_string(split(split_part(network, '::', 1), ':')[1:2], ':'), ':0$', '') || '::/32'
+    ELSE network END
+);
 CREATE MACRO facts(kind) AS TABLE (
     SELECT * FROM read_parquet('{bronze}/kind=' || kind || '/*/*.parquet', hive_partitioning = false)
 );
@@ -46,7 +53,6 @@ WITH points AS (
         sum(stop)::BIGINT AS stops, sum(sample)::BIGINT AS samples,
         sum(CASE WHEN lag_ms IS NULL OR lag_ms > 2000 THEN sample ELSE 0 END)::BIGINT AS stalled_samples,
         count(lag_ms) AS lag_samples, max(lag_ms) AS lag_ms_max,
-        list_sort(list(bucket(lag_ms)) FILTER (lag_ms > 0)) AS lag_buckets,
         coalesce(sum(rtt_us), 0)::BIGINT AS rtt_us_sum, count(rtt_us) AS rtt_samples, max(rtt_us) AS rtt_us_max
     FROM points GROUP BY boot_key, view_seq, minute_us
 ), totals AS (
@@ -68,9 +74,15 @@ SELECT boot_key, view_seq, app, stream, make_timestamp(minute_us) AS minute,
     skips_total - skips_before AS skips, skipped_bytes_total - skipped_before AS skipped_bytes,
     retransmits_total - retransmits_before AS retransmits, watched_us_total, sent_bytes_total, skips_total,
     skipped_bytes_total, retransmits_total, samples, stalled_samples, lag_samples,
-    coalesce(lag_buckets, []) AS lag_buckets, lag_ms_max, rtt_us_sum, rtt_samples, rtt_us_max,
+    lag_ms_max, rtt_us_sum, rtt_samples, rtt_us_max,
     strftime(make_timestamp(minute_us), '%Y-%m-%dT%H') AS hour
 FROM before
+"""
+
+VIEW_LAGS = """
+SELECT boot_key, view_seq, make_timestamp(at_us // 3600000000 * 3600000000) AS hour_at, bucket(lag_ms) AS bucket,
+    count(*) AS samples, strftime(make_timestamp(at_us // 3600000000 * 3600000000), '%Y-%m-%dT%H') AS hour
+FROM facts('viewer_sample') WHERE lag_ms IS NOT NULL GROUP BY ALL
 """
 
 VIEWS = """
@@ -80,14 +92,16 @@ WITH seen AS (
         max(skips_total) AS skips, max(skipped_bytes_total) AS skipped_bytes, max(retransmits_total) AS retransmits,
         sum(samples)::BIGINT AS samples, sum(stalled_samples)::BIGINT AS stalled_samples,
         sum(lag_samples)::BIGINT AS lag_samples, sum(rtt_us_sum)::BIGINT AS rtt_us_sum,
-        sum(rtt_samples)::BIGINT AS rtt_samples, max(lag_ms_max) AS lag_ms_max, max(rtt_us_max) AS rtt_us_max,
-        list_sort(flatten(list(lag_buckets) FILTER (len(lag_buckets) > 0))) AS lags
+        sum(rtt_samples)::BIGINT AS rtt_samples, max(lag_ms_max) AS lag_ms_max, max(rtt_us_max) AS rtt_us_max
     FROM view_minutes GROUP BY boot_key, view_seq
+), behind AS (
+    SELECT boot_key, view_seq, list_sort(flatten(list(list_resize([]::INT[], samples, bucket)))) AS lags
+    FROM view_lags WHERE bucket > 0 GROUP BY boot_key, view_seq
 ), let_in AS (
     SELECT *, p.at_us IS NOT NULL AS is_stopped, p.at_us IS NULL AND b.is_lost AS is_ended_by_loss,
         make_timestamp(p.at_us) AS stopped_at, coalesce(k.startup_us, p.startup_us) AS startup,
         coalesce(len(lags), 0) AS behind
-    FROM seen s
+    FROM seen s LEFT JOIN behind USING (boot_key, view_seq)
     LEFT JOIN (SELECT boot_key, view_seq, conn_id, client, protocol, network, auth_subject, viewer_key
         FROM facts('play_started')) a USING (boot_key, view_seq)
     LEFT JOIN (SELECT boot_key, view_seq, startup_us FROM facts('play_first_keyframe')) k USING (boot_key, view_seq)
@@ -232,7 +246,7 @@ WITH cuts AS (
     SELECT boot_key, view_seq, app, stream, started_at, startup_us, [
         {{'d': 'all', 'v': 'all'}}, {{'d': 'client', 'v': coalesce(client, 'unknown')}},
         {{'d': 'protocol', 'v': coalesce(protocol, 'unknown')}}, {{'d': 'server', 'v': server_id}},
-        {{'d': 'network', 'v': coalesce(network, 'unknown')}}] AS cuts
+        {{'d': 'network', 'v': coalesce(provider(network), 'unknown')}}] AS cuts
     FROM views
 ), counts AS (
     SELECT cuts, app, stream, date_trunc('hour', started_at) AS hour_at, 'startup_us' AS metric,
@@ -243,11 +257,7 @@ WITH cuts AS (
             bucket(rtt_us_sum // rtt_samples) AS bucket, count(*) AS n
         FROM view_minutes WHERE rtt_samples > 0 GROUP BY ALL
         UNION ALL
-        SELECT boot_key, view_seq, date_trunc('hour', minute), 'lag_ms', 0, sum(lag_samples - len(lag_buckets))::BIGINT
-        FROM view_minutes GROUP BY ALL HAVING sum(lag_samples - len(lag_buckets)) > 0
-        UNION ALL
-        SELECT boot_key, view_seq, date_trunc('hour', minute), 'lag_ms', bucket, count(*)
-        FROM (SELECT boot_key, view_seq, minute, unnest(lag_buckets) AS bucket FROM view_minutes) GROUP BY ALL
+        SELECT boot_key, view_seq, hour_at, 'lag_ms', bucket, samples FROM view_lags
     ) JOIN cuts USING (boot_key, view_seq)
 )
 SELECT app, stream, hour_at, cut.d AS dimension, cut.v AS value, metric, bucket, sum(n)::BIGINT AS count,
@@ -322,7 +332,7 @@ WITH cut_views AS (
         {{'dimension': 'all', 'value': 'all'}}, {{'dimension': 'client', 'value': coalesce(client, 'unknown')}},
         {{'dimension': 'protocol', 'value': coalesce(protocol, 'unknown')}},
         {{'dimension': 'server', 'value': server_id}},
-        {{'dimension': 'network', 'value': coalesce(network, 'unknown')}}], recursive := true)
+        {{'dimension': 'network', 'value': coalesce(provider(network), 'unknown')}}], recursive := true)
     FROM views
 ), sums AS (
     SELECT app, stream, hour_at, dimension, value, count_if(NOT is_failed_start) AS views,
@@ -520,6 +530,7 @@ FROM recording_segments QUALIFY row_number() OVER (PARTITION BY server_id, path
 
 STATEMENTS = {
     "rollup.view_minutes": VIEW_MINUTES,
+    "rollup.view_lags": VIEW_LAGS,
     "silver.views": VIEWS,
     "silver.publications": PUBLICATIONS,
     "silver.stream_seconds": STREAM_SECONDS,

@@ -13,7 +13,7 @@ from bench.duckdb_tables import STATEMENTS
 from pyspark.sql import SparkSession
 
 from penstock.pipeline.derive import Derivation
-from penstock.pipeline.derive_gold import GoldDerivation
+from penstock.pipeline.derive_gold import derive
 from penstock.pipeline.lake import Lake
 from penstock.pipeline.landing import carry_facts
 from penstock.pipeline.plan import plan_rebuild
@@ -54,8 +54,7 @@ def simulated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     assert (carried.facts, carried.duplicates, carried.quarantined) == (truth.facts, 0, 1)
     snapshot = straight.snapshot()
     plan = plan_rebuild(snapshot, [f"{PLATFORM.day}"])
-    silver = Derivation(spark, straight, plan, PLATFORM.ends_us, SILENT_US, progress_for())
-    GoldDerivation(silver).run(silver.run(snapshot))
+    derive(Derivation(spark, straight, plan, snapshot, PLATFORM.ends_us, SILENT_US, progress_for()))
     return Simulated(folder, straight, landed, truth)
 
 

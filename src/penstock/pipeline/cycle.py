@@ -18,7 +18,7 @@ from penstock.pipeline.bronze import Carried
 from penstock.pipeline.commits import Snapshot
 from penstock.pipeline.compaction import compact
 from penstock.pipeline.derive import Derivation
-from penstock.pipeline.derive_gold import GoldDerivation
+from penstock.pipeline.derive_gold import derive
 from penstock.pipeline.erase import erase
 from penstock.pipeline.horizon import read_horizon_us
 from penstock.pipeline.hours import days_of, hour_of_us, hours_of_day
@@ -181,12 +181,13 @@ class Cycles:
             spark,
             self.lake,
             plan,
+            snapshot,
             as_of_us,
             self._settings.silent_us,
             self._progress,
             Storage(self._settings.recordings).address(),
         )
-        return GoldDerivation(silver).run(silver.run(snapshot))
+        return derive(silver)
 
     def _days(self, snapshot: Snapshot, first_day: str | None, last_day: str | None) -> list[str]:
         known = self._whole_days(snapshot)

@@ -5,10 +5,13 @@ rebuild go the same way, with different plans. What rests on silver is made by `
 plan stays pending, so that a run that is killed is done again.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Final
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -16,11 +19,11 @@ from penstock.pipeline.commits import Snapshot
 from penstock.pipeline.hours import hour_of_us, runs_of, shifted
 from penstock.pipeline.jobs.segments import read_segments
 from penstock.pipeline.lake import Lake
-from penstock.pipeline.plan import RECORDING_KINDS, Plan, hours_with_views_of, starts_in
+from penstock.pipeline.plan import RECORDING_KINDS, Plan, hours_with_views_of, lost_boots, starts_in
 from penstock.pipeline.progress import Progress
+from penstock.pipeline.side_by_side import side_by_side
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TABLES
-from penstock.pipeline.transforms.boots import boots
 from penstock.pipeline.transforms.common import hour_of, micros_of
 from penstock.pipeline.transforms.connections import connections
 from penstock.pipeline.transforms.gops import gops
@@ -28,12 +31,12 @@ from penstock.pipeline.transforms.incidents import stream_spells
 from penstock.pipeline.transforms.publications import publications
 from penstock.pipeline.transforms.recording_segments import recording_segments
 from penstock.pipeline.transforms.stream_seconds import stream_carry_of, stream_seconds
+from penstock.pipeline.transforms.view_lags import view_lags
 from penstock.pipeline.transforms.view_minutes import carry_of, view_minutes
-from penstock.pipeline.transforms.views import views
+from penstock.pipeline.transforms.views import PLAY_KINDS, views
 
 _LONGEST_RUN_HOURS: Final = 24
 """So much is computed in one job: a rebuild of a month goes day by day."""
-_PLAY_KINDS: Final = ("play_started", "play_first_keyframe", "play_stopped")
 _CARRY_HOURS: Final = 24
 """How far back the last sample of a publication is looked for, in hours that have samples."""
 
@@ -48,72 +51,119 @@ class Derivation:
     spark: SparkSession
     lake: Lake
     plan: Plan
+    state: Snapshot
+    """After the last commit of this run, and before it the state that the plan was made for."""
     as_of_us: int
     silent_us: int
     progress: Progress
     recordings: str | None = None
     """Where the recorded files are; None: not where this pipeline runs."""
+    _committing: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, snapshot: Snapshot) -> Snapshot:
-        """All of silver and the view minutes. The state after the last commit."""
-        for run in runs_of(self.plan.view_hours, sorted(snapshot.view_starts), _LONGEST_RUN_HOURS):
-            snapshot = self._write_view_minutes(snapshot, run)
-        snapshot = self._write_sessions(snapshot)
-        for run in runs_of(self.plan.stream_hours, snapshot.partitions("bronze.stream_sample"), _LONGEST_RUN_HOURS):
-            snapshot = self._write_stream_seconds(snapshot, run)
-        return self._write_connections(self._write_gops(self._write_recordings(snapshot)))
+    def run(self) -> None:
+        """All of silver but for connections, and the rollups of minutes and spells."""
+        side_by_side(self._write_all_views, self._write_all_streams, self._write_all_recordings)
+
+    def write_connections(self) -> None:
+        """Last of silver: what a connection is for is told by its views and publications."""
+        starts = self.plan.connection_starts
+        if not starts:
+            return
+        self.progress.step("connections")
+        snapshot = self.state
+        rows = connections(
+            self.facts(snapshot, "connection_opened", _with_neighbours(starts)),
+            self._since(snapshot, "connection_closed", min(starts)),
+            self._rows_since(snapshot, "silver.views", min(starts)),
+            self._rows_since(snapshot, "silver.publications", min(starts)),
+            self.boots(snapshot),
+        ).withColumn("hour", hour_of("opened_at"))
+        self.replace("silver.connections", rows.where(F.col("hour").isin(*starts)), starts)
 
     def boots(self, snapshot: Snapshot) -> DataFrame:
         """Every boot, and whether it is lost."""
-        schema = "boot_key bigint, server_id string, boot_id string, first_at_us bigint, last_at_us bigint"
-        rows = [
-            (boot.boot_key, boot.server_id, boot.boot_id, boot.first_at_us, boot.last_at_us)
-            for boot in snapshot.boots.values()
-        ]
-        return boots(self.spark.createDataFrame(rows, schema), self.as_of_us, self.silent_us)
+        known = snapshot.boots.values()
+        lost = {boot.boot_key for boot in lost_boots(known, self.as_of_us, self.silent_us)}
+        columns = {
+            "boot_key": pa.array([boot.boot_key for boot in known], pa.int64()),
+            "server_id": pa.array([boot.server_id for boot in known], pa.string()),
+            "boot_id": pa.array([boot.boot_id for boot in known], pa.string()),
+            "is_lost": pa.array([boot.boot_key in lost for boot in known], pa.bool_()),
+        }
+        return self.spark.createDataFrame(pa.table(columns))
 
     def facts(self, snapshot: Snapshot, kind: str, hours: Collection[str]) -> DataFrame:
         """Bronze of a kind in these hours."""
         return self.lake.read(self.spark, snapshot, f"bronze.{kind}", hours)
 
-    # The steps.
+    def replace(
+        self, table: str, rows: DataFrame, hours: Collection[str], stats: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        """Write these hours of a table and commit them, after what other steps have committed meanwhile."""
+        transaction = self.lake.begin(self.state, "silver", self.as_of_us)
+        transaction.replace(TABLES[table], rows, hours, stats)
+        with self._committing:
+            transaction.follow(self.state)
+            self.state = transaction.commit(planned=self.plan.as_hours())
 
-    def _write_view_minutes(self, snapshot: Snapshot, hours: list[str]) -> Snapshot:
+    # The steps. What follows in one of them rests on what was committed before.
+
+    def _write_all_views(self) -> None:
+        for run in runs_of(self.plan.view_hours, sorted(self.state.view_starts), _LONGEST_RUN_HOURS):
+            side_by_side(partial(self._write_view_minutes, self.state, run), partial(self._write_lags, self.state, run))
+        self._write_views(self.state)
+
+    def _write_all_streams(self) -> None:
+        self._write_publications(self.state)
+        for run in runs_of(self.plan.stream_hours, self.state.partitions("bronze.stream_sample"), _LONGEST_RUN_HOURS):
+            self._write_stream_seconds(self.state, run)
+            self._write_spells(self.state, run)
+
+    def _write_all_recordings(self) -> None:
+        if self.plan.recording_hours:
+            self._write_recordings(self.state)
+            self._write_gops(self.state)
+
+    def _write_view_minutes(self, snapshot: Snapshot, hours: list[str]) -> None:
         self.progress.step(f"views of {hours[0]} to {hours[-1]}, minute by minute")
         oldest = min((start for hour in hours for start in snapshot.view_starts.get(hour, ())), default=hours[0])
         earlier = [hour for hour in snapshot.partitions("rollup.view_minutes") if oldest <= hour < hours[0]]
         carry = carry_of(self.lake.read(self.spark, snapshot, "rollup.view_minutes", earlier))
-        plays = self.lake.read_facts(self.spark, snapshot, _PLAY_KINDS, hours)
+        plays = self.lake.read_facts(self.spark, snapshot, PLAY_KINDS, hours)
         rows = view_minutes(self.facts(snapshot, "viewer_sample", hours), plays, carry)
-        return self._replace(snapshot, "rollup.view_minutes", rows.withColumn("hour", hour_of("minute")), hours)
+        self.replace("rollup.view_minutes", rows.withColumn("hour", hour_of("minute")), hours)
 
-    def _write_sessions(self, snapshot: Snapshot) -> Snapshot:
-        """Views and publications."""
-        known_boots = self.boots(snapshot)
-        if self.plan.view_starts:
-            self.progress.step(f"views that began in {len(self.plan.view_starts)} hours")
-            starts = self.plan.view_starts
-            told_in = hours_with_views_of(snapshot, starts)
-            minutes = self.lake.read(self.spark, snapshot, "rollup.view_minutes", told_in)
-            rows = views(
-                self.facts(snapshot, "play_started", told_in),
-                self.facts(snapshot, "play_first_keyframe", told_in),
-                self.facts(snapshot, "play_stopped", told_in),
-                minutes.where(hour_of("started_at").isin(*starts)),
-                known_boots,
-            ).withColumn("hour", hour_of("started_at"))
-            snapshot = self._replace(snapshot, "silver.views", rows.where(F.col("hour").isin(*starts)), starts)
-        if self.plan.publication_starts:
-            self.progress.step("publications")
-            starts = self.plan.publication_starts
-            rows = publications(
-                self.facts(snapshot, "publish_started", _with_neighbours(starts)),
-                self._since(snapshot, "publish_stopped", min(starts)),
-                self._publication_samples(snapshot),
-                known_boots,
-            ).withColumn("hour", hour_of("started_at"))
-            snapshot = self._replace(snapshot, "silver.publications", rows.where(F.col("hour").isin(*starts)), starts)
-        return snapshot
+    def _write_lags(self, snapshot: Snapshot, hours: list[str]) -> None:
+        rows = view_lags(self.facts(snapshot, "viewer_sample", hours))
+        self.replace("rollup.view_lags", rows.withColumn("hour", hour_of("hour_at")), hours)
+
+    def _write_views(self, snapshot: Snapshot) -> None:
+        starts = self.plan.view_starts
+        if not starts:
+            return
+        self.progress.step(f"views that began in {len(starts)} hours")
+        told_in = hours_with_views_of(snapshot, starts)
+        minutes = self.lake.read(self.spark, snapshot, "rollup.view_minutes", told_in)
+        rows = views(
+            self.lake.read_facts(self.spark, snapshot, PLAY_KINDS, told_in),
+            minutes.where(hour_of("started_at").isin(*starts)),
+            self.lake.read(self.spark, snapshot, "rollup.view_lags", told_in),
+            self.boots(snapshot),
+        ).withColumn("hour", hour_of("started_at"))
+        self.replace("silver.views", rows.where(F.col("hour").isin(*starts)), starts)
+
+    def _write_publications(self, snapshot: Snapshot) -> None:
+        starts = self.plan.publication_starts
+        if not starts:
+            return
+        self.progress.step("publications")
+        rows = publications(
+            self.facts(snapshot, "publish_started", _with_neighbours(starts)),
+            self._since(snapshot, "publish_stopped", min(starts)),
+            self._publication_samples(snapshot),
+            self.boots(snapshot),
+        ).withColumn("hour", hour_of("started_at"))
+        self.replace("silver.publications", rows.where(F.col("hour").isin(*starts)), starts)
 
     def _publication_samples(self, snapshot: Snapshot) -> DataFrame:
         """New samples, and what earlier ones said of the same publications, in the same shape: counters only grow."""
@@ -132,7 +182,7 @@ class Derivation:
         )
         return sampled.unionByName(known)
 
-    def _write_stream_seconds(self, snapshot: Snapshot, hours: list[str]) -> Snapshot:
+    def _write_stream_seconds(self, snapshot: Snapshot, hours: list[str]) -> None:
         self.progress.step(f"streams of {hours[0]} to {hours[-1]}, second by second")
         earlier = [hour for hour in snapshot.partitions("bronze.stream_sample") if hour < hours[0]][-_CARRY_HOURS:]
         rows = stream_seconds(
@@ -140,18 +190,17 @@ class Derivation:
             self.facts(snapshot, "publish_stopped", hours),
             stream_carry_of(self.facts(snapshot, "stream_sample", earlier)),
         )
-        snapshot = self._replace(snapshot, "silver.stream_seconds", rows.withColumn("hour", hour_of("at")), hours)
+        self.replace("silver.stream_seconds", rows.withColumn("hour", hour_of("at")), hours)
+
+    def _write_spells(self, snapshot: Snapshot, hours: list[str]) -> None:
+        published = starts_in(snapshot, "silver.publications", hours)
         spells = stream_spells(
             self.lake.read(self.spark, snapshot, "silver.stream_seconds", hours),
-            self.lake.read(
-                self.spark, snapshot, "silver.publications", starts_in(snapshot, "silver.publications", hours)
-            ),
+            self.lake.read(self.spark, snapshot, "silver.publications", published),
         )
-        return self._replace(snapshot, "rollup.stream_spells", spells.withColumn("hour", hour_of("started_at")), hours)
+        self.replace("rollup.stream_spells", spells.withColumn("hour", hour_of("started_at")), hours)
 
-    def _write_recordings(self, snapshot: Snapshot) -> Snapshot:
-        if not self.plan.recording_hours:
-            return snapshot
+    def _write_recordings(self, snapshot: Snapshot) -> None:
         self.progress.step("recordings")
         # A file that began long ago may be repaired now: its row is in the partition of its beginning.
         fresh = recording_segments(*(self._since(snapshot, kind, "") for kind in RECORDING_KINDS))
@@ -159,16 +208,16 @@ class Derivation:
         hours = [row.hour for row in fresh.select("hour").distinct().collect()]
         known = self.lake.read(self.spark, snapshot, "silver.recording_segments", hours)
         kept = known.join(fresh, list(TABLES["silver.recording_segments"].key), "left_anti")
-        return self._replace(snapshot, "silver.recording_segments", kept.unionByName(fresh), hours)
+        self.replace("silver.recording_segments", kept.unionByName(fresh), hours)
 
-    def _write_gops(self, snapshot: Snapshot) -> Snapshot:
+    def _write_gops(self, snapshot: Snapshot) -> None:
         """GOPs of the files that were finished since; a file never changes after that."""
-        if not self.plan.recording_hours or self.recordings is None:
-            return snapshot
+        if self.recordings is None:
+            return
         known = {path for file in snapshot.files("silver.gops") for path in file.stats.get(_PATHS, ())}
         finished = [each for each in read_segments(Storage(self.recordings)) if each.path not in known]
         if not finished:
-            return snapshot
+            return
         self.progress.step(f"GOPs of {len(finished)} recordings")
         hour_of_path = {segment.path: hour_of_us(segment.started_at_us) for segment in finished}
         hours = sorted(set(hour_of_path.values()))
@@ -178,34 +227,13 @@ class Derivation:
         named = self.spark.createDataFrame(list(hour_of_path.items()), "path string, hour string")
         fresh = gops(self.spark, self.recordings, finished).join(F.broadcast(named), "path")
         rows = fresh.unionByName(self.lake.read(self.spark, snapshot, "silver.gops", hours))
-        transaction = self.lake.begin(snapshot, "silver", self.as_of_us)
-        transaction.replace(TABLES["silver.gops"], rows, hours, {hour: {_PATHS: sorted(paths[hour])} for hour in hours})
-        return transaction.commit(planned=self.plan.as_hours())
-
-    def _write_connections(self, snapshot: Snapshot) -> Snapshot:
-        starts = self.plan.connection_starts
-        if not starts:
-            return snapshot
-        self.progress.step("connections")
-        rows = connections(
-            self.facts(snapshot, "connection_opened", _with_neighbours(starts)),
-            self._since(snapshot, "connection_closed", min(starts)),
-            self._rows_since(snapshot, "silver.views", min(starts)),
-            self._rows_since(snapshot, "silver.publications", min(starts)),
-            self.boots(snapshot),
-        ).withColumn("hour", hour_of("opened_at"))
-        return self._replace(snapshot, "silver.connections", rows.where(F.col("hour").isin(*starts)), starts)
+        self.replace("silver.gops", rows, hours, {hour: {_PATHS: sorted(paths[hour])} for hour in hours})
 
     def _rows_since(self, snapshot: Snapshot, table: str, hour: str) -> DataFrame:
         return self.lake.read(self.spark, snapshot, table, _from(snapshot, table, hour))
 
     def _since(self, snapshot: Snapshot, kind: str, hour: str) -> DataFrame:
         return self.facts(snapshot, kind, _from(snapshot, f"bronze.{kind}", hour))
-
-    def _replace(self, snapshot: Snapshot, table: str, rows: DataFrame, hours: Collection[str]) -> Snapshot:
-        transaction = self.lake.begin(snapshot, "silver", self.as_of_us)
-        transaction.replace(TABLES[table], rows, hours)
-        return transaction.commit(planned=self.plan.as_hours())
 
 
 _SAMPLE_COLUMNS: Final = (

@@ -14,9 +14,10 @@ Rows of a file are sorted by the table's key. Spark writes and reads the files; 
 """
 
 import io
+import itertools
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -80,7 +81,7 @@ class Lake:
         else:
             paths = [file.path for file in snapshot.files(table, partitions)]
         if not paths:
-            return spark.createDataFrame([], schema)
+            return _no_rows(spark, schema)
         base = self.storage.address(_folder(table))
         addresses = [self.storage.address(path) for path in paths]
         return spark.read.schema(schema).option("basePath", base).parquet(*addresses)
@@ -97,7 +98,7 @@ class Lake:
         names = [StructField(name, StringType(), nullable=False) for name in ("kind", "hour")]
         schema = StructType([*bronze_schema(), *names])
         if not paths:
-            return spark.createDataFrame([], schema)
+            return _no_rows(spark, schema)
         base = self.storage.address("bronze")
         addresses = [self.storage.address(path) for path in paths]
         return spark.read.schema(schema).option("basePath", base).parquet(*addresses)
@@ -153,7 +154,7 @@ class Lake:
 
 @dataclass(slots=True)
 class Transaction:
-    """One commit in the making. Nothing that it writes is seen before `commit`."""
+    """One commit in the making. Nothing that it writes is seen before `commit`. Several threads may write for it."""
 
     lake: Lake
     _log: CommitLog
@@ -163,7 +164,11 @@ class Transaction:
     run_id: str
     _changes: list[Change] = field(default_factory=list)
     _gold: list[tuple[str, str | None, str]] = field(default_factory=list)
-    _writes: int = 0
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Come after other commits that were made meanwhile. They are of the same run, and of other tables."""
+        self.snapshot = snapshot
 
     def append_bronze(self, facts: DataFrame, stats: Mapping[tuple[str, str], Mapping[str, Any]] | None = None) -> None:
         """Add facts, which have the columns of bronze, `kind` and `hour`. `stats` is for the files of a partition."""
@@ -249,7 +254,7 @@ class Transaction:
             stage=self.stage,
             software_version=__version__,
             transforms_version=TRANSFORMS_VERSION,
-            changes=tuple(self._changes),
+            changes=tuple(sorted(self._changes, key=lambda change: (change.table, change.partition))),
             batch=batch,
             landed=tuple(landed),
             removed=tuple(removed),
@@ -269,8 +274,7 @@ class Transaction:
     # How files are written.
 
     def _stage(self, rows: DataFrame, partition_by: list[str]) -> list[str]:
-        self._writes += 1
-        folder = f"_staging/{self.run_id}/{self._writes}"
+        folder = f"_staging/{self.run_id}/{next(self._numbers)}"
         writer = rows.write.partitionBy(*partition_by) if partition_by else rows.write
         writer.parquet(self.lake.storage.address(folder))
         return [file.path for file in self.lake.storage.find(folder) if file.path.endswith(".parquet")]
@@ -304,9 +308,9 @@ class Transaction:
         return found
 
     def _move(self, staged: list[str], folder: str, stats: Mapping[str, Any] | None) -> tuple[DataFile, ...]:
-        files = []
+        files, write = [], next(self._numbers)
         for number, path in enumerate(staged):
-            target = f"{folder}/{self.run_id}-{self._writes}-{number}.parquet"
+            target = f"{folder}/{self.run_id}-{write}-{number}.parquet"
             self.lake.storage.replace(path, target)
             storage = self.lake.storage
             with storage.fs.open_input_file(storage.path_for_arrow(target)) as source:
@@ -342,7 +346,12 @@ def _with_nullable_columns(rows: DataFrame) -> DataFrame:
     see through.
     """
     always = rows.withColumn(_ALWAYS, F.spark_partition_id() >= 0)
-    return always.select(*(F.when(F.col(_ALWAYS), F.col(f"`{name}`")).alias(name) for name in rows.columns))
+    return always.selectExpr(*(f"CASE WHEN {_ALWAYS} THEN `{name}` END AS `{name}`" for name in rows.columns))
+
+
+def _no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A frame that Spark sees to be empty, so that it leaves out what would be done with its rows."""
+    return spark.createDataFrame(to_arrow_schema(schema, timezone="UTC").empty_table(), schema)
 
 
 def stored_tables() -> list[str]:

@@ -44,6 +44,8 @@ CHOSEN: Final[Mapping[str, str]] = {
     # A cycle is made of some hundred and fifty stages, and Spark keeps the code of a hundred: each cycle compiled all
     # of it anew, which was a third of its work.
     "spark.sql.codegen.cache.maxEntries": "1000",
+    # Spark notes the line of Python behind every expression, by ten calls into Java for each. A cycle has thousands.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """What makes it quick on one machine."""
 

@@ -206,11 +206,17 @@ VIEW_MINUTES = (
     _req(
         "lag_samples", "bigint", "how many of them had a place in the stream, so that they know how far behind they are"
     ),
-    _req("lag_buckets", "array<int>", "bucket of the lag of each sample that was behind at all, sorted"),
     Column("lag_ms_max", "bigint", "the farthest behind"),
     _req("rtt_us_sum", "bigint", "sum of the round trips of its samples"),
     _req("rtt_samples", "bigint", "how many had one"),
     Column("rtt_us_max", "bigint", "the longest"),
+)
+
+VIEW_LAGS = (
+    *_VIEW_NUMBERS,
+    _req("hour_at", "timestamp", "start of the hour"),
+    _req("bucket", "int", "number of the bucket of the lag in milliseconds; its edges are in `histograms`"),
+    _req("samples", "bigint", "how many samples were that far behind"),
 )
 
 STREAM_SPELLS = (

@@ -27,6 +27,7 @@ from penstock.pipeline.table_columns import (
     STREAM_SECONDS,
     STREAM_SPELLS,
     USAGE,
+    VIEW_LAGS,
     VIEW_MINUTES,
     VIEW_QUALITY,
     VIEWER_SAMPLES,
@@ -34,7 +35,7 @@ from penstock.pipeline.table_columns import (
     Column,
 )
 
-TRANSFORMS_VERSION: Final = 1
+TRANSFORMS_VERSION: Final = 2
 
 Layer = Literal["bronze", "silver", "rollup", "gold"]
 Partition = Literal["hour", "day", None]
@@ -97,6 +98,14 @@ TABLES: Final[dict[str, Table]] = {
             ("boot_key", "view_seq", "minute"),
             "hour",
             VIEW_MINUTES,
+        ),
+        Table(
+            "rollup",
+            "view_lags",
+            "one row for each hour, view and bucket that the lag of a sample falls into",
+            ("boot_key", "view_seq", "bucket"),
+            "hour",
+            VIEW_LAGS,
         ),
         Table(
             "rollup",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipeline.histograms import bucket_of
 from penstock.pipeline.transforms.histogram_hours import histogram_hours
@@ -27,15 +27,28 @@ VIEWS = [
     view(6, stream="long", startup_us=1000, started_at=at("20:59:59")),
 ]
 MINUTES = [
-    {"boot_key": 1, "view_seq": 1, "minute": at("20:10:00"), "lag_samples": 3, "lag_buckets": [bucket_of(500)]},
-    {"boot_key": 1, "view_seq": 1, "minute": at("20:11:00"), "lag_samples": 1, "rtt_us_sum": 90_001, "rtt_samples": 3},
+    {"boot_key": 1, "view_seq": 1, "minute": at("20:10:00")},
+    {"boot_key": 1, "view_seq": 1, "minute": at("20:11:00"), "rtt_us_sum": 90_001, "rtt_samples": 3},
     {"boot_key": 1, "view_seq": 2, "minute": at("20:11:00"), "samples": 9, "rtt_us_sum": 30_000, "rtt_samples": 1},
-    {"boot_key": 1, "view_seq": 6, "minute": at("21:30:00"), "lag_samples": 1, "lag_buckets": [bucket_of(7)]},
+    {"boot_key": 1, "view_seq": 6, "minute": at("21:30:00")},
+]
+LAGS = [
+    {"boot_key": 1, "view_seq": 1, "hour_at": at("20:00:00"), "bucket": 0, "samples": 3},
+    {"boot_key": 1, "view_seq": 1, "hour_at": at("20:00:00"), "bucket": bucket_of(500), "samples": 1},
+    {"boot_key": 1, "view_seq": 6, "hour_at": at("21:00:00"), "bucket": bucket_of(7), "samples": 1},
 ]
 
 
+def given(spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
+    return (
+        rows(spark, "silver.views", VIEWS),
+        rows(spark, "rollup.view_minutes", MINUTES),
+        rows(spark, "rollup.view_lags", LAGS),
+    )
+
+
 def test_values_are_counted_by_the_hour_and_by_every_cut(spark: SparkSession) -> None:
-    found = histogram_hours(rows(spark, "silver.views", VIEWS), rows(spark, "rollup.view_minutes", MINUTES))
+    found = histogram_hours(*given(spark))
     assert_is_table(found, "rollup.histogram_hours")
     columns = ("stream", "dimension", "value", "hour_at", "metric", "bucket", "count")
     of_all = [row for row in told(found, *columns) if row[1] in ("all", "client")]
@@ -60,8 +73,8 @@ def test_values_are_counted_by_the_hour_and_by_every_cut(spark: SparkSession) ->
 
 
 def test_quality_is_told_for_every_cut_with_a_score(spark: SparkSession) -> None:
-    views, minutes = rows(spark, "silver.views", VIEWS), rows(spark, "rollup.view_minutes", MINUTES)
-    found = view_quality(views, histogram_hours(views, minutes))
+    frames = given(spark)
+    found = view_quality(frames[0], histogram_hours(*frames))
     assert_is_table(found, "gold.view_quality")
     names = ("stream", "dimension", "value", "hour_at", "views", "failed_starts", "exits_before_picture")
     figures = ("startup_ms_p50", "startup_ms_p99", "lag_ms_p50", "lag_ms_p95", "stall_ratio", "drop_rate", "score")
@@ -76,7 +89,7 @@ def test_quality_is_told_for_every_cut_with_a_score(spark: SparkSession) -> None
 
 
 def test_percentiles_and_scores_do_not_depend_on_the_order_of_rows(spark: SparkSession) -> None:
-    views, minutes = rows(spark, "silver.views", VIEWS), rows(spark, "rollup.view_minutes", MINUTES)
-    counts = histogram_hours(views, minutes)
-    mixed = histogram_hours(shuffled(views), shuffled(minutes))
+    frames = given(spark)
+    views, counts = frames[0], histogram_hours(*frames)
+    mixed = histogram_hours(*map(shuffled, frames))
     assert collected(view_quality(shuffled(views), mixed)) == collected(view_quality(views, counts))

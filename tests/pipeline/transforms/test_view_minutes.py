@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipeline.histograms import bucket_of
 from penstock.pipeline.transforms.common import hour_of
+from penstock.pipeline.transforms.view_lags import view_lags
 from penstock.pipeline.transforms.view_minutes import carry_of, view_minutes
 from tests.pipeline.bronze_rows import (
     HOUR,
@@ -108,25 +109,25 @@ def test_amounts_are_differences_and_the_stop_has_the_rest(at_once: list[tuple[A
             *("20:58:00", "20:58:50", "20:58:55", is_joined, no),
             *(5 * SECOND, 1000, 0, 0, 1),
             *(5 * SECOND, 1000, 0, 0, 1),
-            *(1, 0, 1, [], 0, 20_000, 1, 20_000),
+            *(1, 0, 1, 0, 20_000, 1, 20_000),
         ),
         row(
             *("20:59:00", "20:59:30", "20:59:30", no, no),
             *(35 * SECOND, 8000, 1, 50, 0),
             *(40 * SECOND, 9000, 1, 50, 1),
-            *(1, 0, 1, [bucket_of(150)], 150, 0, 0, None),
+            *(1, 0, 1, 150, 0, 0, None),
         ),
         row(
             *("21:00:00", "21:00:20", "21:00:30", no, no),
             *(60 * SECOND, 12_000, 0, 0, 2),
             *(100 * SECOND, 21_000, 1, 50, 3),
-            *(3, 2, 2, [bucket_of(10), bucket_of(3000)], 3000, 60_000, 2, 40_000),
+            *(3, 2, 2, 3000, 60_000, 2, 40_000),
         ),
         row(
             *("21:01:00", "21:01:05", "21:01:05", no, is_left),
             *(35 * SECOND, 9000, 1, 30, 0),
             *(135 * SECOND, 30_000, 2, 80, 3),
-            *(0, 0, 0, [], None, 0, 0, None),
+            *(0, 0, 0, None, 0, 0, None),
         ),
     ]
 
@@ -138,7 +139,7 @@ def test_the_same_number_in_another_boot_is_another_view(at_once: list[tuple[Any
         (1, "y", clock("21:00:00"), clock("20:59:50"), 15 * SECOND, 700),
     ]
     at_the_threshold = rows[1]
-    assert at_the_threshold[20:24] == (1, 0, 1, [bucket_of(2000)])
+    assert at_the_threshold[20:24] == (1, 0, 1, 2000)
 
 
 def test_a_view_without_its_start_began_by_its_watch_time(at_once: list[tuple[Any, ...]]) -> None:
@@ -170,6 +171,25 @@ def test_neither_the_order_of_facts_nor_how_they_are_cut_changes_a_row(
     plays = bronze(spark, reversed(of_kind(FACTS, "play_started", "play_first_keyframe", "play_stopped")))
     minutes = view_minutes(samples, plays, carry_of(table(spark, "rollup.view_minutes")))
     assert collected(minutes.repartition(3)) == at_once
+
+
+def test_lags_are_counted_by_view_hour_and_bucket(spark: SparkSession) -> None:
+    frame = view_lags(bronze(spark, reversed(of_kind(FACTS, "viewer_sample"))))
+    assert_is_table(frame, "rollup.view_lags")
+    first, second = clock("20:00:00"), clock("21:00:00")
+    here, there = boot_key_of("a", "b1"), boot_key_of("a", "b2")
+    expected = [
+        (here, 1, first, 0, 1),
+        (here, 1, first, bucket_of(150), 1),
+        (here, 1, second, bucket_of(3000), 1),
+        (here, 1, second, bucket_of(10), 1),
+        (there, 1, second, bucket_of(2000), 1),
+        (here, 50, first, bucket_of(2001), 1),
+        (here, 50, second, bucket_of(5), 1),
+    ]
+    assert collected(frame) == sorted(expected, key=repr)
+    twice = view_lags(bronze(spark, of_kind(FACTS * 2, "viewer_sample")))
+    assert {row[-1] for row in collected(twice)} == {2}
 
 
 def test_partitions_are_named_by_the_hour_in_utc(spark: SparkSession) -> None:

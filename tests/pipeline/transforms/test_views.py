@@ -18,7 +18,6 @@ from tests.pipeline.bronze_rows import (
     bronze,
     clock,
     fact,
-    of_kind,
     table,
 )
 
@@ -39,7 +38,6 @@ def minute(view_seq: int, started_at: str, last_at: str, boot_id: str = NOW, **f
         "last_at": clock(last_at),
         "is_joined": False,
         "is_left": False,
-        "lag_buckets": [],
         "lag_ms_max": None,
         "rtt_us_max": None,
     }
@@ -47,7 +45,7 @@ def minute(view_seq: int, started_at: str, last_at: str, boot_id: str = NOW, **f
 
 
 MINUTES = [
-    # 1: whole, with samples that were behind in both minutes.
+    # 1: whole, with samples that were behind.
     minute(
         *(1, "20:00:00", "20:00:50"),
         watched_us_total=50 * SECOND,
@@ -56,7 +54,6 @@ MINUTES = [
         samples=10,
         stalled_samples=1,
         lag_samples=10,
-        lag_buckets=[bucket_of(each) for each in (20, 40, 60)],
         lag_ms_max=60,
         rtt_us_sum=10_000,
         rtt_samples=10,
@@ -72,7 +69,6 @@ MINUTES = [
         samples=11,
         stalled_samples=4,
         lag_samples=10,
-        lag_buckets=[bucket_of(each) for each in (10, 30, 50, 70, 80, 90, 5000)],
         lag_ms_max=5000,
         rtt_us_sum=10_999,
         rtt_samples=10,
@@ -87,6 +83,15 @@ MINUTES = [
     # 40: its start was lost; 50: there is nothing but samples.
     minute(40, "20:03:00", "20:03:30", watched_us_total=30 * SECOND, sent_bytes_total=30),
     minute(50, "20:03:00", "20:03:30", watched_us_total=30 * SECOND, sent_bytes_total=30),
+]
+
+
+LAGS = [
+    *((boot_key_of("a", NOW), 1, clock("20:00:00"), bucket_of(ms), 1) for ms in (5000, 40, 50, 60, 70, 80, 90)),
+    (boot_key_of("a", NOW), 1, clock("20:00:00"), 0, 10),
+    (boot_key_of("a", NOW), 1, clock("20:00:00"), bucket_of(20), 2),
+    (boot_key_of("a", NOW), 1, clock("21:00:00"), bucket_of(20), 1),
+    (boot_key_of("a", NOW), 20, clock("20:00:00"), 0, 4),
 ]
 
 
@@ -112,11 +117,11 @@ Rows = dict[str, dict[str, Any]]
 
 
 def computed(spark: SparkSession, facts: list[Row], minutes: Iterable[tuple[Any, ...]], partitions: int) -> Rows:
-    kinds = ("play_started", "play_first_keyframe", "play_stopped")
-    started, first_keyframes, stopped = (bronze(spark, of_kind(facts, kind)).repartition(partitions) for kind in kinds)
+    plays = bronze(spark, facts).repartition(partitions)
     boots = spark.createDataFrame(BOOTS, "boot_key bigint, server_id string, boot_id string, is_lost boolean")
     seen = table(spark, "rollup.view_minutes", minutes).repartition(partitions)
-    frame = views(started, first_keyframes, stopped, seen, boots)
+    lags = table(spark, "rollup.view_lags", LAGS).repartition(partitions)
+    frame = views(plays, seen, lags, boots)
     assert_is_table(frame, "silver.views")
     rows = frame.collect()
     assert len(rows) == len({row.view_id for row in rows})

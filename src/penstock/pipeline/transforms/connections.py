@@ -9,8 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.pipeline.transforms.boots import SERVER_LOST
-from penstock.pipeline.transforms.common import at, micros_of
+from penstock.pipeline.transforms.common import SERVER_LOST, at, micros_of
 
 _CONNECTION: Final = ["boot_key", "conn_id"]
 _NAMES: Final = ["server_id", "boot_id", "conn_id"]
@@ -22,7 +21,7 @@ def connections(
     """One row for each connection that connection_opened or connection_closed tells of.
 
     Takes the rows of silver.views and silver.publications that connections without an end may have; others do no harm.
-    `boots` is as `transforms.boots` gives it, with every boot that has facts here.
+    `boots` has every boot that has facts here, and whether it is lost.
     """
     told = (
         _openings(opened)

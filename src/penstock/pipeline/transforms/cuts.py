@@ -1,7 +1,10 @@
 """The ways in which viewers are cut: all of them, and by client, protocol, server and network.
 
-Owns the names of the dimensions. A view without a value in a dimension counts as `unknown` there. What is counted by
-cut is counted by number, a hash of the cut's name, and gets the name when little is left: grouping by text is slow.
+Owns the names of the dimensions. A view without a value in a dimension counts as `unknown` there. Networks are those
+of providers, /16 of IPv4 and /32 of IPv6: a view's own network has, as a rule, no second viewer in the same hour.
+
+What is counted by cut is counted by number, a hash of the cut's name, and gets the name when little is left: grouping
+by text is slow.
 """
 
 from typing import Final
@@ -11,7 +14,13 @@ from pyspark.sql import functions as F
 
 ALL: Final = "all"
 UNKNOWN: Final = "unknown"
-_COLUMNS: Final = {"client": "client", "protocol": "protocol", "server": "server_id", "network": "network"}
+_PROVIDER: Final = """
+CASE WHEN endswith(network, '/24') THEN concat(substring_index(network, '.', 2), '.0.0/16')
+     WHEN endswith(network, '::/48')
+     THEN concat(regexp_replace(substring_index(substring_index(network, '::', 1), ':', 2), ':0$', ''), '::/32')
+     ELSE network END
+"""
+_COLUMNS: Final = {"client": "client", "protocol": "protocol", "server": "server_id", "network": _PROVIDER}
 CUT: Final = ("app", "stream", "dimension", "value")
 
 
@@ -27,5 +36,5 @@ def cut_names(views: DataFrame) -> DataFrame:
 
 
 def _cuts() -> list[tuple[Column, Column]]:
-    known = {dimension: F.coalesce(column, F.lit(UNKNOWN)) for dimension, column in _COLUMNS.items()}
+    known = {dimension: F.coalesce(F.expr(column), F.lit(UNKNOWN)) for dimension, column in _COLUMNS.items()}
     return [(F.lit(dimension), value) for dimension, value in {ALL: F.lit(ALL), **known}.items()]

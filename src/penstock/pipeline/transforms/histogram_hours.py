@@ -15,17 +15,18 @@ from penstock.pipeline.transforms.cuts import cut_keys, cut_names
 from penstock.pipeline.transforms.times import HOUR_US
 
 _STREAM: Final = ("app", "stream")
-METRICS: Final = ("startup_us", "lag_ms", "rtt_us")
+STARTUP: Final = "startup_us"
+METRICS: Final = (STARTUP, "lag_ms", "rtt_us")
 _SLOTS_PER_HOUR: Final = len(METRICS) * BUCKETS
 
 
-def histogram_hours(views: DataFrame, minutes: DataFrame) -> DataFrame:
+def histogram_hours(views: DataFrame, minutes: DataFrame, lags: DataFrame) -> DataFrame:
     """One row for each stream, hour, cut, metric and bucket that has a value.
 
-    Takes the views that began in the hours or have minutes in them, and those minutes.
+    Takes the views that began in the hours or have minutes in them, and those minutes and lags.
     """
     keyed = views.select(*VIEW, "started_at", "startup_us", cut_keys().alias("cut_keys"))
-    counts = _startup_counts(keyed).unionByName(_minute_counts(keyed, minutes))
+    counts = _startup_counts(keyed).unionByName(_hour_counts(keyed, minutes, lags))
     counted = (
         counts.select(F.explode("cut_keys").alias("cut_key"), "slot", "count")
         .groupBy("cut_key", "slot")
@@ -59,21 +60,16 @@ def _startup_counts(views: DataFrame) -> DataFrame:
     )
 
 
-def _minute_counts(views: DataFrame, minutes: DataFrame) -> DataFrame:
-    one = F.lit(1).cast("bigint")
-    at = F.col("minute")
+def _hour_counts(views: DataFrame, minutes: DataFrame, lags: DataFrame) -> DataFrame:
     mean_rtt_us = whole(F.col("rtt_us_sum"), F.col("rtt_samples"))
-    # Most samples are not behind at all, so the list leaves them out.
-    usual = F.array(
-        F.struct(_slot(at, "rtt_us", bucket_column(mean_rtt_us)).alias("slot"), one.alias("count")),
-        F.struct(
-            _slot(at, "lag_ms", F.lit(0)).alias("slot"), (F.col("lag_samples") - F.size("lag_buckets")).alias("count")
-        ),
-    )
-    behind = minutes.select(*VIEW, "minute", F.explode("lag_buckets").alias("bucket")).select(
-        *VIEW, _slot(at, "lag_ms", F.col("bucket")).alias("slot"), one.alias("count")
-    )
-    told = minutes.select(*VIEW, F.inline(usual)).where("slot IS NOT NULL AND count > 0").unionByName(behind)
     # Each row becomes one for every cut after the join; a view's minutes of an hour are mostly alike.
-    counts = told.groupBy(*VIEW, "slot").agg(F.sum("count").alias("count"))
+    round_trips = (
+        minutes.where(F.col("rtt_samples") > 0)
+        .groupBy(*VIEW, _slot(F.col("minute"), "rtt_us", bucket_column(mean_rtt_us)).alias("slot"))
+        .agg(F.count("*").alias("count"))
+    )
+    behind = lags.select(
+        *VIEW, _slot(F.col("hour_at"), "lag_ms", F.col("bucket")).alias("slot"), F.col("samples").alias("count")
+    )
+    counts = round_trips.unionByName(behind)
     return counts.join(views.select(*VIEW, "cut_keys"), VIEW).select("cut_keys", "slot", "count")

@@ -9,8 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.pipeline.transforms.boots import SERVER_LOST
-from penstock.pipeline.transforms.common import at, event_id, seq_of
+from penstock.pipeline.transforms.common import SERVER_LOST, at, event_id, seq_of
 
 _PUBLICATION: Final = ["boot_key", "publication_seq"]
 _COUNTERS: Final = ("received_bytes", "messages", "video_frames", "audio_frames", "keyframes", "timestamp_jumps")
@@ -20,7 +19,7 @@ def publications(started: DataFrame, stopped: DataFrame, samples: DataFrame, boo
     """One row for each publication that any of the facts tells of.
 
     Counters are cumulative: of stream_sample facts the last one of each publication does, and the first one where
-    publish_started was lost. `boots` is as `transforms.boots` gives it, with every boot that has facts here.
+    publish_started was lost. `boots` has every boot that has facts here, and whether it is lost.
     """
     found = (
         _starts(started)

@@ -14,7 +14,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from penstock.pipeline.histograms import bucket_column
 from penstock.pipeline.transforms.common import MINUTE_US, VIEW, at, micros_of
 
 STALLED_LAG_MS: Final = 2000
@@ -31,7 +30,7 @@ def view_minutes(samples: DataFrame, plays: DataFrame, carry: DataFrame) -> Data
     Takes viewer_sample facts of the hours, the three kinds of play facts of the same hours, and `carry_of` the hours
     before. A play that was never let in has no view and no row.
     """
-    told = _told(samples, plays).join(_behind(samples), _KEYS, "left").withColumn("is_carried", F.lit(False))
+    told = _told(samples, plays).withColumn("is_carried", F.lit(False))
     carried = carry.withColumn("is_carried", F.lit(True))
     in_order = Window.partitionBy(*VIEW).orderBy("minute_us")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -63,7 +62,6 @@ def view_minutes(samples: DataFrame, plays: DataFrame, carry: DataFrame) -> Data
             "samples",
             "stalled_samples",
             "lag_samples",
-            F.coalesce("lag_buckets", F.array().cast("array<int>")).alias("lag_buckets"),
             "lag_ms_max",
             F.coalesce("rtt_us_sum", F.lit(0)).alias("rtt_us_sum"),
             "rtt_samples",
@@ -110,20 +108,6 @@ def _told(samples: DataFrame, plays: DataFrame) -> DataFrame:
             F.count("rtt_us").alias("rtt_samples"),
             F.max("rtt_us").alias("rtt_us_max"),
         )
-    )
-
-
-def _behind(samples: DataFrame) -> DataFrame:
-    """One row for each view and minute with samples that were behind: their buckets.
-
-    Apart from the other figures, since a list among them would slow down the counting of all samples, and few are
-    behind.
-    """
-    return (
-        samples.where(F.col("lag_ms") > 0)
-        .withColumn("minute_us", _minute_us_of("at_us"))
-        .groupBy(*_KEYS)
-        .agg(F.sort_array(F.collect_list(bucket_column(F.col("lag_ms")))).alias("lag_buckets"))
     )
 
 

@@ -11,26 +11,26 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.pipeline.histograms import middle_column
-from penstock.pipeline.transforms.boots import SERVER_LOST
-from penstock.pipeline.transforms.common import VIEW, at, event_id, micros_of, whole
+from penstock.pipeline.transforms.common import SERVER_LOST, VIEW, at, event_id, micros_of, whole
 
+PLAY_KINDS: Final = ("play_started", "play_first_keyframe", "play_stopped")
+"""What tells of a view beside its samples, in the order of its life."""
 _VIEWER: Final = ("conn_id", "client", "protocol", "network", "auth_subject", "viewer_key")
 
 
-def views(
-    started: DataFrame, first_keyframes: DataFrame, stopped: DataFrame, minutes: DataFrame, boots: DataFrame
-) -> DataFrame:
+def views(plays: DataFrame, minutes: DataFrame, lags: DataFrame, boots: DataFrame) -> DataFrame:
     """One row for each view of the minutes, and one for each play_stopped without a view.
 
-    Takes the view minutes of the views over all their hours, and the play facts about them; facts about other views do
-    no harm. `boots` is as `transforms.boots` gives it, with every boot that has facts here.
+    Takes the view minutes of the views over all their hours, and lags and play facts, with their `kind`, about them;
+    those about other views do no harm. `boots` has every boot that has facts here, and whether it is lost.
     """
+    started, shown, stopped = (plays.where(F.col("kind") == kind) for kind in PLAY_KINDS)
     has_view = F.col("view_seq").isNotNull()
     let_in = (
         _seen(minutes)
-        .join(_lags(minutes), VIEW, "left")
+        .join(_lags(lags), VIEW, "left")
         .join(_prefixed(started, "start", _VIEWER), VIEW, "left")
-        .join(first_keyframes.select(*VIEW, "startup_us"), VIEW, "left")
+        .join(shown.select(*VIEW, "startup_us"), VIEW, "left")
         .join(_prefixed(stopped.where(has_view), "stop", (*_VIEWER, "at_us", "startup_us", "reason")), VIEW, "left")
         .join(F.broadcast(boots.select("boot_key", "server_id", "boot_id", "is_lost")), "boot_key")
     )
@@ -134,10 +134,14 @@ def _seen(minutes: DataFrame) -> DataFrame:
     )
 
 
-def _lags(minutes: DataFrame) -> DataFrame:
+def _lags(lags: DataFrame) -> DataFrame:
     """One row for each view that was ever behind: the buckets of those samples, sorted."""
-    of_view = F.flatten(F.collect_list("lag_buckets"))
-    return minutes.where(F.array_size("lag_buckets") > 0).groupBy(*VIEW).agg(F.sort_array(of_view).alias("lag_buckets"))
+    repeated = "transform(collect_list(struct(bucket, samples)), each -> array_repeat(each.bucket, int(each.samples)))"
+    return (
+        lags.where(F.col("bucket") > 0)
+        .groupBy(*VIEW)
+        .agg(F.expr(f"sort_array(flatten({repeated}))").alias("lag_buckets"))
+    )
 
 
 def _lag_percentile(percent: int) -> Column:
