@@ -49,9 +49,12 @@ def test_facts_that_are_missing_late_or_ahead_are_counted_by_boot_and_hour(spark
         ("nearly ahead", "b1", 1, 5 * SECOND, 5 * SECOND - 1_999_999, None),
         ("stepped", "b1", 1, 0, 1, -2 * SECOND),
     ]
-    schema = "server_id string, boot_id string, seq bigint, at_us bigint, landed_at_us bigint, offset_us bigint"
-    timed = [(*row[:3], T0 + row[3], T0 + row[4], row[5]) for row in facts]
-    found = violations("facts", {"facts": spark.createDataFrame(timed, schema)})
+    schema = "boot_key bigint, seq bigint, at_us bigint, landed_at_us bigint, offset_us bigint"
+    keys = {row[:2]: key for key, row in enumerate(facts)}
+    timed = [(keys[row[:2]], row[2], T0 + row[3], T0 + row[4], row[5]) for row in facts]
+    boots = [(key, *names) for names, key in keys.items()]
+    named = spark.createDataFrame(boots, "boot_key bigint, server_id string, boot_id string")
+    found = violations("facts", {"facts": spark.createDataFrame(timed, schema), "boots": named})
     assert told(found, *COLUMNS) == [
         ("facts_are_complete", "a-b1", "20:00:00", 1, "1 of 4 facts are missing"),
         ("facts_are_complete", "a-b1", "21:00:00", 2, "2 of 3 facts are missing"),

@@ -19,6 +19,7 @@ from penstock.pipeline.transforms.times import HOUR_US, SECOND_US, start_us
 
 FACTS: Final = "facts"
 QUARANTINE: Final = "quarantine"
+BOOTS: Final = "boots"
 OTHERS: Final = "others"
 NAMED_SUBJECTS: Final = 20
 """So many subjects of a check are named for each hour, so that an hour computed by itself is told the same way."""
@@ -137,8 +138,8 @@ def violations(table: str, frames: Mapping[str, DataFrame]) -> DataFrame:
     """One row for each check, subject and hour with violations.
 
     Takes rows of the table by its name. `facts` are rows of bronze of all kinds, with the hour before those that
-    matter, so that a gap between hours is seen; `quarantine` is what was refused; gold.usage is compared with the
-    silver.views that were there on its days.
+    matter, so that a gap between hours is seen, and `boots` names the starts of servers that they are of; `quarantine`
+    is what was refused; gold.usage is compared with the silver.views that were there on its days.
     """
     return summed_up(broken_rules(table, frames))
 
@@ -167,13 +168,14 @@ def summed_up(broken: DataFrame) -> DataFrame:
     return _worst(grouped).select("at", "table", "check", "subject", "violations", "detail")
 
 
-def fact_hours(facts: DataFrame) -> DataFrame:
+def fact_hours(facts: DataFrame, boots: DataFrame) -> DataFrame:
     """One row for each boot and hour: how many facts, which are missing, and how late or early they landed.
 
     Facts are told in the order of their numbers, so what is missing between two hours counts to the later one.
     """
     late_us = F.col("landed_at_us") - F.col("at_us")
-    per_hour = facts.groupBy("server_id", "boot_id", start_us(F.col("at_us"), HOUR_US).alias("hour_us")).agg(
+    # By number, and named when little is left: there are millions of facts.
+    per_hour = facts.groupBy("boot_key", start_us(F.col("at_us"), HOUR_US).alias("hour_us")).agg(
         F.count("*").alias("facts"),
         F.min("seq").alias("min_seq"),
         F.max("seq").alias("max_seq"),
@@ -182,16 +184,17 @@ def fact_hours(facts: DataFrame) -> DataFrame:
         # Nothing can land before it was told: if it seems so, a clock is wrong.
         F.greatest(F.max(-late_us), F.max(F.abs("offset_us")), F.lit(0)).alias("off_us"),
     )
-    in_order = Window.partitionBy("server_id", "boot_id").orderBy("hour_us")
+    in_order = Window.partitionBy("boot_key").orderBy("hour_us")
     between = F.coalesce(F.col("min_seq") - F.lag("max_seq").over(in_order) - 1, F.lit(0))
     within = F.col("max_seq") - F.col("min_seq") + 1 - F.col("facts")
-    return per_hour.withColumn("missing", F.greatest(within + between, F.lit(0)))
+    counted = per_hour.withColumn("missing", F.greatest(within + between, F.lit(0)))
+    return counted.join(F.broadcast(boots.select("boot_key", "server_id", "boot_id")), "boot_key")
 
 
 def _measured(table: str, frames: Mapping[str, DataFrame]) -> DataFrame:
     rows = frames[table]
     if table == FACTS:
-        return fact_hours(rows)
+        return fact_hours(rows, frames[BOOTS])
     if table == QUARANTINE:
         return rows.groupBy("refusal", start_us(F.col("landed_at_us"), HOUR_US).alias("hour_us")).agg(
             F.count("*").alias("lines")

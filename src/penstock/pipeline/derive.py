@@ -37,8 +37,8 @@ from penstock.pipeline.transforms.views import PLAY_KINDS, views
 
 _LONGEST_RUN_HOURS: Final = 24
 """So much is computed in one job: a rebuild of a month goes day by day."""
-_CARRY_HOURS: Final = 24
-"""How far back the last sample of a publication is looked for, in hours that have samples."""
+_CARRY_HOURS: Final = 2
+"""How far back the last sample of a publication is looked for, in hours in which its server told any: one a second."""
 
 
 _PATHS: Final = "paths"
@@ -184,7 +184,7 @@ class Derivation:
 
     def _write_stream_seconds(self, snapshot: Snapshot, hours: list[str]) -> None:
         self.progress.step(f"streams of {hours[0]} to {hours[-1]}, second by second")
-        earlier = [hour for hour in snapshot.partitions("bronze.stream_sample") if hour < hours[0]][-_CARRY_HOURS:]
+        earlier = _sampled_before(snapshot, hours)
         rows = stream_seconds(
             self.facts(snapshot, "stream_sample", hours),
             self.facts(snapshot, "publish_stopped", hours),
@@ -250,6 +250,18 @@ _SAMPLE_COLUMNS: Final = (
     "keyframes",
     "timestamp_jumps",
 )
+
+
+def _sampled_before(snapshot: Snapshot, hours: list[str]) -> set[str]:
+    """Of each boot with samples of streams in these hours, the last hours before in which it had some."""
+    table = "bronze.stream_sample"
+    files = {hour: snapshot.files(table, [hour]) for hour in snapshot.partitions(table) if hour <= hours[-1]}
+    found: set[str] = set()
+    for boot_key in snapshot.boots:
+        told = [hour for hour in sorted(files) if any(file.may_tell_of(boot_key) for file in files[hour])]
+        if not set(hours).isdisjoint(told):
+            found.update([hour for hour in told if hour < hours[0]][-_CARRY_HOURS:])
+    return found
 
 
 def _with_neighbours(hours: Collection[str]) -> set[str]:

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.facts import FACTS as KINDS
-from penstock.pipeline.checks import CHECKED, FACTS, QUARANTINE, broken_rules, summed_up
+from penstock.pipeline.checks import BOOTS, CHECKED, FACTS, QUARANTINE, broken_rules, summed_up
 from penstock.pipeline.commits import Snapshot
 from penstock.pipeline.derive import Derivation
 from penstock.pipeline.hours import days_of, hours_of_day, shifted
@@ -63,7 +63,7 @@ def _frames(silver: Derivation, snapshot: Snapshot, table: str, hours: Collectio
         return {QUARANTINE: read_quarantine(spark, lake.storage)}
     if table == FACTS:
         with_before = set(hours) | {shifted(hour, -1) for hour in hours}
-        return {FACTS: lake.read_facts(spark, snapshot, KINDS, with_before)}
+        return {FACTS: lake.read_facts(spark, snapshot, KINDS, with_before), BOOTS: silver.boots(snapshot)}
     partitions = days_of(hours) if table.startswith("gold.") else hours
     frames = {table: lake.read(spark, snapshot, table, partitions)}
     if table == "gold.usage":

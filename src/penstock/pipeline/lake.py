@@ -10,7 +10,7 @@ Owns where files lie and what they are called:
     _live/_number                               the commit that those names are of
     _staging/{run}/…                            what a run is writing; nobody else's business
 
-Rows of a file are sorted by the table's key. Spark writes and reads the files; this module never looks at rows.
+Rows of a file are in the table's order. Spark writes and reads the files; this module never looks at rows.
 """
 
 import io
@@ -35,7 +35,7 @@ from penstock.facts import FACTS
 from penstock.pipeline.commits import BootSpan, Change, Commit, CommitLog, DataFile, Snapshot, Touched
 from penstock.pipeline.schemas import bronze_schema, table_schema
 from penstock.pipeline.storage import Storage
-from penstock.pipeline.tables import TABLES, TRANSFORMS_VERSION, Partition, Table
+from penstock.pipeline.tables import SERVER_LOST, TABLES, TRANSFORMS_VERSION, Partition, Table
 
 WHOLE: Final = ""
 """The partition of a table that has none."""
@@ -295,13 +295,13 @@ class Transaction:
         self._changes.append(Change(f"bronze.{kind}", hour, files, is_replacing=is_replacing))
 
     def _stage_table(self, table: Table, rows: DataFrame, partition: str) -> dict[str, list[str]]:
-        """Write a table's rows, each partition as one file sorted by its key. Partition to paths."""
+        """Write a table's rows, each partition as one file in the table's order. Partition to paths."""
         names = table_schema(table).fieldNames()
         if table.partition is None:
-            ordered = rows.select(*names).coalesce(1).sortWithinPartitions(*table.key)
+            ordered = rows.select(*names).coalesce(1).sortWithinPartitions(*table.order)
             return {WHOLE: self._stage(ordered, [])}
         keyed = rows.select(*names, rows[partition].alias(_STAGED_PARTITION))
-        ordered = keyed.repartition(_STAGED_PARTITION).sortWithinPartitions(_STAGED_PARTITION, *table.key)
+        ordered = keyed.repartition(_STAGED_PARTITION).sortWithinPartitions(_STAGED_PARTITION, *table.order)
         found: dict[str, list[str]] = {}
         for path in self._stage(ordered, [_STAGED_PARTITION]):
             found.setdefault(path.split("/")[-2].partition("=")[2], []).append(path)
@@ -330,7 +330,7 @@ class Transaction:
         latest = max((value for name in ends if (value := pc.max(rows[name]).as_py()) is not None), default=None)
         return {
             "open_boots": pc.unique(rows.filter(rows["is_open"])["boot_id"]).sort().to_pylist(),
-            "lost_boots": pc.unique(rows.filter(pc.equal(rows[reason], "server_lost"))["boot_id"]).sort().to_pylist(),
+            "lost_boots": pc.unique(rows.filter(pc.equal(rows[reason], SERVER_LOST))["boot_id"]).sort().to_pylist(),
             "last_hour": None if latest is None else f"{latest:%Y-%m-%dT%H}",
         }
 

@@ -6,7 +6,7 @@ TRANSFORMS_VERSION, which makes the next run rebuild what retention allows.
 
 Stored values do not depend on the order in which facts came: times and durations are integers of microseconds or
 timestamps made of them, amounts are integers, and a fraction is one division of two of those, done last. Rows of a file
-are sorted by the table's key.
+are sorted by the table's key, or by a time and the key.
 """
 
 from dataclasses import dataclass, field
@@ -37,6 +37,9 @@ from penstock.pipeline.table_columns import (
 
 TRANSFORMS_VERSION: Final = 2
 
+SERVER_LOST: Final = "server_lost"
+"""The reason of an end that nobody told: the server fell silent, or started anew."""
+
 Layer = Literal["bronze", "silver", "rollup", "gold"]
 Partition = Literal["hour", "day", None]
 
@@ -51,11 +54,18 @@ class Table:
     key: tuple[str, ...]
     partition: Partition
     columns: tuple[Column, ...]
+    time: str | None = None
+    """Rows of a file are sorted by it before the key, if the key is text and rows are many: numbers sort faster."""
     promises: tuple[str, ...] = field(default=())
 
     @property
     def full_name(self) -> str:
         return f"{self.layer}.{self.name}"
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """What rows of a file are sorted by."""
+        return self.key if self.time is None else (self.time, *self.key)
 
 
 TABLES: Final[dict[str, Table]] = {
@@ -68,10 +78,17 @@ TABLES: Final[dict[str, Table]] = {
             ("server_id", "boot_id", "conn_id"),
             "hour",
             CONNECTIONS,
+            time="opened_at",
         ),
         Table("silver", "publications", "one row for each publication", ("publication_id",), "hour", PUBLICATIONS),
         Table(
-            "silver", "views", "one row for each viewer session, failed starts included", ("view_id",), "hour", VIEWS
+            "silver",
+            "views",
+            "one row for each viewer session, failed starts included",
+            ("view_id",),
+            "hour",
+            VIEWS,
+            time="started_at",
         ),
         Table("silver", "viewer_samples", "one row for each sample of a view", ("event_id",), "hour", VIEWER_SAMPLES),
         Table(
@@ -81,6 +98,7 @@ TABLES: Final[dict[str, Table]] = {
             ("event_id",),
             "hour",
             STREAM_SECONDS,
+            time="at",
         ),
         Table(
             "silver",

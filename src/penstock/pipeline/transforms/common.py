@@ -10,9 +10,6 @@ VIEW: Final = ["boot_key", "view_seq"]
 
 MINUTE_US: Final = 60_000_000
 
-SERVER_LOST: Final = "server_lost"
-"""The reason of an end that nobody told: the server fell silent, or started anew."""
-
 
 def at(time_us: Column | str) -> Column:
     """Microseconds since 1970 as a timestamp."""

@@ -9,7 +9,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.pipeline.transforms.common import SERVER_LOST, at, micros_of
+from penstock.pipeline.tables import SERVER_LOST
+from penstock.pipeline.transforms.common import at, micros_of
 
 _CONNECTION: Final = ["boot_key", "conn_id"]
 _NAMES: Final = ["server_id", "boot_id", "conn_id"]

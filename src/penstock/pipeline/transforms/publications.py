@@ -9,7 +9,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.pipeline.transforms.common import SERVER_LOST, at, event_id, seq_of
+from penstock.pipeline.tables import SERVER_LOST
+from penstock.pipeline.transforms.common import at, event_id, seq_of
 
 _PUBLICATION: Final = ["boot_key", "publication_seq"]
 _COUNTERS: Final = ("received_bytes", "messages", "video_frames", "audio_frames", "keyframes", "timestamp_jumps")

@@ -11,7 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.pipeline.histograms import middle_column
-from penstock.pipeline.transforms.common import SERVER_LOST, VIEW, at, event_id, micros_of, whole
+from penstock.pipeline.tables import SERVER_LOST
+from penstock.pipeline.transforms.common import VIEW, at, event_id, micros_of, whole
 
 PLAY_KINDS: Final = ("play_started", "play_first_keyframe", "play_stopped")
 """What tells of a view beside its samples, in the order of its life."""
