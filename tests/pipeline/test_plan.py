@@ -1,5 +1,6 @@
 """What a run has to compute: partitions from what was touched, without a row of data."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,6 +73,17 @@ def test_new_facts_of_the_newest_hour_touch_that_hour_and_the_starts_of_its_view
     assert plan.stream_hours == plan.audience_hours == {H(20)}
     assert plan.quality_hours == {H(18), H(20)}
     assert plan.gold_days == {"2026-11-15"}
+
+
+@pytest.mark.parametrize(("facts", "audience"), [(9, {H(20)}), (8, {H(18), H(19), H(20)})], ids=["whole", "with gaps"])
+def test_a_stop_tells_of_all_hours_of_its_views_where_a_start_may_be_lost(facts: int, audience: set[str]) -> None:
+    snapshot = Snapshot(
+        pending=touched({"play_stopped": [H(20)]}, {H(20): [H(18)]}),
+        view_starts={H(18): frozenset([H(18)]), H(19): frozenset([H(18)]), H(20): frozenset([H(18)])},
+        boots={1: replace(boot("b", H(18), H(20)), facts=facts)},
+        spoken=frozenset([1]),
+    )
+    assert plan_increment(snapshot, us_of_hour(H(20)), SILENT_US).audience_hours == audience
 
 
 def test_a_late_hour_brings_the_later_hours_of_its_views_along() -> None:

@@ -21,7 +21,7 @@ from penstock.pipeline.java import find_java
 from penstock.serve.logs import get_logger
 
 _LOOK_EVERY_S: Final = 1.0
-_NICENESS: Final = 10
+NICENESS: Final = 10
 _LAST_CYCLE_S: Final = 120.0
 _FIRST_RETRY_S: Final = 30.0
 _LAST_RETRY_S: Final = 3600.0
@@ -88,7 +88,7 @@ class PipelineChild:
     def _spawn(self) -> subprocess.Popen[bytes]:
         # A session of its own: the key that interrupts the server must not reach it before the last facts have landed.
         process = subprocess.Popen(self._command, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603
-        os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
+        os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
         get_logger().info("pipeline started", pid=process.pid)
         return process
 

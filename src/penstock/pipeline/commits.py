@@ -54,6 +54,11 @@ class BootSpan:
     facts: int
     is_stopped: bool
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether facts of it are missing; they are numbered from 1."""
+        return self.facts < self.max_seq
+
     def merged(self, other: "BootSpan") -> "BootSpan":
         """Both together."""
         return BootSpan(

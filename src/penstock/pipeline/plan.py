@@ -102,6 +102,9 @@ def plan_increment(snapshot: Snapshot, as_of_us: int, silent_us: int, horizon: s
         _turned(snapshot, f"silver.{name}", lost, spoken, horizon) for name in ("views", "publications", "connections")
     )
     audience = {hour for each in view_hours for hour in _since_facts_before(snapshot, each, view_hours)}
+    if "play_stopped" in touched.hours and any(snapshot.boots[key].has_gaps for key in snapshot.spoken):
+        # Where a start was lost, the stop is the first to tell who watched, in all hours of the view.
+        audience.update(hours_with_views_of(snapshot, starts))
 
     streams = _hours_of(touched.hours, STREAM_KINDS)
     turned_streams = _joined(publications_turned).intersection(snapshot.partitions("silver.stream_seconds"))

@@ -1,0 +1,111 @@
+"""The server's latency with and without a cycle of the pipeline at work on the same machine.
+
+    python -m bench.beside_pipeline [--rounds 3] [--seconds 20] [--viewers 20000]
+
+Owns one comparison: a 4 Mbit/s stream to 200 viewers with facts, recording and JSON logs on, alone, and beside a
+rebuild of a simulated day that never ends, run as `penstock up` runs the pipeline: on half of the cores, at low
+priority. Rounds are interleaved. Nothing is bound to a core, since neither is a server in use.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from bench.pipeline_report import markdown
+from bench.run import Cores, Figures, measure
+from bench.scenarios import SCENARIOS
+from bench.servers import CONTESTANTS, PENSTOCK
+from bench.usage import cpu_s
+from penstock.commands.pipeline_child import NICENESS
+
+ANYWHERE = Cores(None, None)
+
+
+def main() -> int:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(prog="python -m bench.beside_pipeline", description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--viewers", type=int, default=20_000, help="views of the simulated day that is rebuilt")
+    options = parser.parse_args()
+    rounds: dict[str, list[Figures]] = {"alone": [], "beside a rebuild": []}
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as data:
+        _pipeline(data, "simulate", "--viewers", str(options.viewers))
+        _pipeline(data, "run")
+        for _ in range(options.rounds):
+            rounds["alone"].append(_figures(options.seconds))
+            with rebuilding(data) as spent_s:
+                rounds["beside a rebuild"].append(_figures(options.seconds))
+            print(f"Spark had {spent_s[0]:.0f} CPU seconds meanwhile", file=sys.stderr)
+    head = ["the server", "p50 ms", "p99 ms", "CPU-s per viewer-minute", "gaps", "pump p99 ms"]
+    print(markdown([head, *(_row(name, figures) for name, figures in rounds.items())]))
+    faults = {fault for figures in rounds.values() for each in figures for fault in each.faults}
+    for fault in sorted(faults):
+        print(f"INVALID: {fault}", file=sys.stderr)
+    return 1 if faults else 0
+
+
+@contextmanager
+def rebuilding(data: str) -> Iterator[list[float]]:
+    """Rebuild over and over for the length of the block; the CPU seconds that it took, once it is over."""
+    is_over, spent_s, current = threading.Event(), [0.0], list[subprocess.Popen[bytes]]()
+
+    def rebuild() -> None:
+        while not is_over.is_set():
+            current[:] = [_start(data, "rebuild")]
+            current[0].wait()
+
+    worker = threading.Thread(target=rebuild)
+    worker.start()
+    before_s = os.times().children_user + os.times().children_system
+    try:
+        yield spent_s
+    finally:
+        is_over.set()
+        running_s = sum(cpu_s(process.pid) for process in current if process.poll() is None)
+        for process in current:
+            process.terminate()
+        worker.join()
+        spent_s[0] = max(running_s, os.times().children_user + os.times().children_system - before_s)
+
+
+def _figures(seconds: float) -> Figures:
+    return measure(SCENARIOS["fanout-200"], CONTESTANTS["penstock all on"], ANYWHERE, seconds)
+
+
+def _row(name: str, figures: list[Figures]) -> list[str]:
+    def middle(field: str) -> float:
+        return median(getattr(each, field) or 0.0 for each in figures)
+
+    gaps = sum(each.gaps or 0 for each in figures)
+    return [
+        name,
+        f"{middle('p50_ms'):.1f}",
+        f"{middle('p99_ms'):.1f}",
+        f"{middle('cost'):.4f}",
+        f"{gaps}",
+        f"{middle('pump_p99_ms'):.1f}",
+    ]
+
+
+def _pipeline(data: str, *command: str) -> None:
+    if _start(data, *command).wait() != 0:
+        raise SystemExit(f"penstock pipeline {command[0]} failed")
+
+
+def _start(data: str, *command: str) -> "subprocess.Popen[bytes]":
+    line = [str(PENSTOCK), "pipeline", *command, "--data", f"{Path(data)}"]
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
+    return process
+
+
+if __name__ == "__main__":
+    sys.exit(main())
