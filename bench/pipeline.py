@@ -38,6 +38,8 @@ from penstock.pipeline.storage import Storage
 
 CORES = 2
 SILENT_US = 90_000_000
+_STATE = ("_commits", "gold")
+"""What says which rows there are: files of other tables are never changed, and gold's are replaced."""
 FULL = {"viewers": 170_000, "rounds": 5, "hours": 24}
 QUICK = {"viewers": 8_000, "rounds": 1, "hours": 24}
 WARM_UPS = {5: 2}
@@ -62,9 +64,9 @@ class Day:
 
     def reset(self) -> Snapshot:
         """Forget what was committed since the day was written."""
-        commits = self.folder / "lake" / "_commits"
-        shutil.rmtree(commits)
-        shutil.copytree(self.folder / "commits", commits)
+        for name in _STATE:
+            shutil.rmtree(self.folder / "lake" / name)
+            shutil.copytree(self.folder / "kept" / name, self.folder / "lake" / name)
         return self.lake.snapshot()
 
 
@@ -123,7 +125,8 @@ def write_day(spark: SparkSession, platform: Platform, folder: Path) -> Day:
     began_at = time.perf_counter()
     next(hours)
     written_s += time.perf_counter() - began_at
-    shutil.copytree(folder / "lake" / "_commits", folder / "commits")
+    for name in _STATE:
+        shutil.copytree(folder / "lake" / name, folder / "kept" / name)
     total = simulated.truth.facts
     return Day(folder, lake, platform, total, total - facts, written_s)
 
