@@ -58,6 +58,7 @@ bench-live: setup ## measure the live server alone: make bench-live BENCH=--quic
 bench-pipeline: setup ## measure the pipeline on a simulated day beside DuckDB: make bench-pipeline BENCH=--quick
 	.venv/bin/python -m bench.pipeline $(BENCH)
 	.venv/bin/python -m bench.pipeline_flv
+	.venv/bin/python -m bench.beside_pipeline
 
 soak: .venv/.python-packages ## ten minutes of coming and going: memory flat, nothing left behind: make soak MINUTES=10
 	.venv/bin/python -m bench.soak --minutes $(MINUTES)

@@ -1,6 +1,6 @@
 """The server's latency with and without a cycle of the pipeline at work on the same machine.
 
-    python -m bench.beside_pipeline [--rounds 3] [--seconds 20] [--viewers 20000]
+    python -m bench.beside_pipeline [--rounds 3] [--seconds 20] [--viewers 5000]
 
 Owns one comparison: a 4 Mbit/s stream to 200 viewers with facts, recording and JSON logs on, alone, and beside a
 rebuild of a simulated day that never ends, run as `penstock up` runs the pipeline: on half of the cores, at low
@@ -33,7 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.beside_pipeline", description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--viewers", type=int, default=20_000, help="views of the simulated day that is rebuilt")
+    parser.add_argument("--viewers", type=int, default=5_000, help="views of the simulated day that is rebuilt")
     options = parser.parse_args()
     rounds: dict[str, list[Figures]] = {"alone": [], "beside a rebuild": []}
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as data:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import LakeError
 from penstock.pipeline.commits import BootSpan, Snapshot, Touched
 from penstock.pipeline.lake import Lake
-from penstock.pipeline.schemas import bronze_schema, table_schema
+from penstock.pipeline.schemas import bronze_columns, bronze_schema, table_schema
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TABLES
 
@@ -59,6 +60,23 @@ def test_facts_are_seen_once_they_are_committed_and_by_their_hours(spark: SparkS
     assert [tuple(row) for row in rows] == [(2, "2026-11-15T21")]
     assert (after.last_batch, dict(after.landed_at_us)) == (0, {"a.jsonl": NOW_US})
     assert after.pending.hours == {"viewer_sample": {"2026-11-15T20"}}
+
+
+def test_many_facts_of_a_kind_are_stored_without_the_columns_of_other_kinds(spark: SparkSession, lake: Lake) -> None:
+    hour = "2026-11-15T20"
+    told = facts(spark, sample(1, hour), {**sample(2, hour), "kind": "play_started"}, sample(3, hour))
+    transaction = lake.begin(lake.snapshot(), "bronze", NOW_US)
+    transaction.append_bronze(told.coalesce(1), counts={"viewer_sample": 1_000_000, "play_started": 1})
+    after = transaction.commit()
+    columns = {}
+    for kind in ("viewer_sample", "play_started"):
+        (file,) = after.files(f"bronze.{kind}")
+        columns[kind] = pq.read_schema(lake.storage.path_for_arrow(file.path)).names
+    assert columns["play_started"] == bronze_schema().names
+    assert columns["viewer_sample"] == [name for name in bronze_columns("viewer_sample") if name != "hour"]
+    together = lake.read_facts(spark, after, ["viewer_sample", "play_started"], [hour])
+    rows = sorted(tuple(row) for row in together.select("seq", "kind", "size_bytes").collect())
+    assert rows == [(1, "viewer_sample", None), (2, "play_started", None), (3, "viewer_sample", None)]
 
 
 def test_a_hundred_commits_read_the_same_from_checkpoints(lake: Lake) -> None:

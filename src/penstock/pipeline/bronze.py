@@ -275,7 +275,10 @@ def _write(transaction: Transaction, judged: DataFrame, groups: list[Row]) -> No
             partitions[group.kind, hour_of_us(group.hour_us)].append(group)
         stats = {partition: {SEQS: _spans(held)} for partition, held in partitions.items()}
         writers = -(-sum(group.bytes for group in told) // _BYTES_PER_WRITER)
-        transaction.append_bronze(rows.coalesce(writers), stats)
+        counts = Counter[str]()
+        for group in told:
+            counts[group.kind] += group.lines
+        transaction.append_bronze(rows.coalesce(writers), stats, counts)
 
 
 def _counts(carried: Carried, groups: Iterable[Row]) -> dict[str, int]:

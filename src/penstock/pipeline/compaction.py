@@ -4,6 +4,7 @@ Owns when bronze is rewritten: an hour that has been over for two hours, once; a
 files, whatever its age. A late fact makes the hour due again. Rows stay the same.
 """
 
+from collections import Counter
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -35,7 +36,7 @@ def due_parts(snapshot: Snapshot, as_of_us: int) -> list[tuple[str, str]]:
 
 
 def compact(spark: SparkSession, lake: Lake, snapshot: Snapshot, as_of_us: int) -> Snapshot:
-    """Rewrite what is due, by one job and one commit. The state after it."""
+    """Rewrite what is due, by one commit. The state after it."""
     due = due_parts(snapshot, as_of_us)
     if not due:
         return snapshot
@@ -43,5 +44,8 @@ def compact(spark: SparkSession, lake: Lake, snapshot: Snapshot, as_of_us: int) 
         (kind, hour): {**joined_stats(snapshot.files(f"bronze.{kind}", [hour])), SORTED: True} for kind, hour in due
     }
     transaction = lake.begin(snapshot, "compaction", as_of_us)
-    transaction.rewrite_bronze_parts(lake.read_parts(spark, snapshot, due), stats)
+    counts = Counter[str]()
+    for kind, hour in due:
+        counts[kind] += sum(file.rows for file in snapshot.files(f"bronze.{kind}", [hour]))
+    transaction.rewrite_bronze_parts(lake.read_parts(spark, snapshot, due), stats, counts)
     return transaction.commit()

@@ -33,7 +33,7 @@ from penstock import __version__
 from penstock.errors import LakeError
 from penstock.facts import FACTS
 from penstock.pipeline.commits import BootSpan, Change, Commit, CommitLog, DataFile, Snapshot, Touched
-from penstock.pipeline.schemas import bronze_schema, table_schema
+from penstock.pipeline.schemas import bronze_columns, bronze_schema, table_schema
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import SERVER_LOST, TABLES, TRANSFORMS_VERSION, Partition, Table
 
@@ -42,6 +42,7 @@ WHOLE: Final = ""
 _STAGED_PARTITION: Final = "__partition"
 _ALWAYS: Final = "__always"
 _BY_VIEW: Final = ("boot_key", "view_seq", "seq")
+_MANY_FACTS: Final = 50_000
 _LISTED_NUMBER: Final = "_live/_number"
 VIEWS_ONLY: Final = frozenset(("silver.viewer_samples",))
 """Tables that are nothing but a look at another one."""
@@ -170,19 +171,28 @@ class Transaction:
         """Come after other commits that were made meanwhile. They are of the same run, and of other tables."""
         self.snapshot = snapshot
 
-    def append_bronze(self, facts: DataFrame, stats: Mapping[tuple[str, str], Mapping[str, Any]] | None = None) -> None:
-        """Add facts, which have the columns of bronze, `kind` and `hour`. `stats` is for the files of a partition."""
-        staged = self._stage_facts(facts)
+    def append_bronze(
+        self,
+        facts: DataFrame,
+        stats: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
+        counts: Mapping[str, int] | None = None,
+    ) -> None:
+        """Add facts, which have the columns of bronze, `kind` and `hour`.
+
+        `stats` is for the files of a partition, `counts` says how many facts there are of each kind.
+        """
+        staged = self._stage_facts(facts, counts or {})
         for part in sorted(staged):
             self._place_facts(part, staged[part], (stats or {}).get(part, {}), is_replacing=False)
 
-    def rewrite_bronze_parts(self, facts: DataFrame, stats: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
-        """Give these kinds and hours one new file each in place of all they have, sorted by view, by one job.
+    def rewrite_bronze_parts(
+        self, facts: DataFrame, stats: Mapping[tuple[str, str], Mapping[str, Any]], counts: Mapping[str, int]
+    ) -> None:
+        """Give these kinds and hours one new file each in place of all they have, sorted by view.
 
         The facts are all that the parts have, with `kind` and `hour`.
         """
-        together = facts.repartition("kind", "hour").sortWithinPartitions("kind", "hour", *_BY_VIEW)
-        staged = self._stage_facts(together)
+        staged = self._stage_facts(facts, counts, is_sorted=True)
         for part in sorted(stats.keys() | staged.keys()):
             self._place_facts(part, staged.get(part, []), stats.get(part, {}), is_replacing=True)
 
@@ -279,12 +289,24 @@ class Transaction:
         writer.parquet(self.lake.storage.address(folder))
         return [file.path for file in self.lake.storage.find(folder) if file.path.endswith(".parquet")]
 
-    def _stage_facts(self, facts: DataFrame) -> dict[tuple[str, str], list[str]]:
+    def _stage_facts(
+        self, facts: DataFrame, counts: Mapping[str, int], *, is_sorted: bool = False
+    ) -> dict[tuple[str, str], list[str]]:
         """Write facts by kind and hour. Which to paths."""
+        # All kinds in one job, each with the columns of all; but for many facts those columns cost more than a job.
+        many = sorted(kind for kind, count in counts.items() if count >= _MANY_FACTS)
+        parts = [(facts.where(F.col("kind") == kind), bronze_columns(kind)) for kind in many]
+        if counts.keys() != set(many) or not many:
+            rest = facts.where(~F.col("kind").isin(*many)) if many else facts
+            parts.append((rest, bronze_schema().fieldNames()))
         found: dict[tuple[str, str], list[str]] = {}
-        for path in self._stage(facts.select(*bronze_schema().fieldNames(), "kind", "hour"), ["kind", "hour"]):
-            kind, hour = (part.partition("=")[2] for part in path.split("/")[-3:-1])
-            found.setdefault((kind, hour), []).append(path)
+        for rows, names in parts:
+            selected = rows.select(*(name for name in names if name != "hour"), "kind", "hour")
+            if is_sorted:
+                selected = selected.repartition("kind", "hour").sortWithinPartitions("kind", "hour", *_BY_VIEW)
+            for path in self._stage(selected, ["kind", "hour"]):
+                kind, hour = (part.partition("=")[2] for part in path.split("/")[-3:-1])
+                found.setdefault((kind, hour), []).append(path)
         return found
 
     def _place_facts(

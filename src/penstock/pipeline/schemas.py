@@ -2,7 +2,7 @@
 
 Owns two translations: the dataclasses of `penstock.facts` to what bronze holds, and the columns of `tables` to schemas.
 Bronze is one wide row for all kinds, so that a batch of facts is written by one job; a fact leaves the fields of other
-kinds null, which costs Parquet next to nothing. Fields of one name have one type in all kinds.
+kinds null. A file of many facts of one kind leaves those columns out. Fields of one name have one type in all kinds.
 """
 
 import dataclasses
