@@ -12,7 +12,8 @@ import pytest
 
 from penstock.pipeline.class_archive import archive_options
 from penstock.pipeline.java import cache_folder, find_java, launcher_home
-from penstock.pipeline.lake import Lake, stored_tables
+from penstock.pipeline.lake import Lake
+from penstock.pipeline.layout import stored_tables
 from penstock.pipeline.session import SHORT_LIVED
 from penstock.pipeline.storage import Storage
 from tests.pipeline.reports.rows import put_gold

@@ -6,7 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.pipeline.commits import Snapshot
-from penstock.pipeline.lake import Lake, stored_tables
+from penstock.pipeline.lake import Lake
+from penstock.pipeline.layout import stored_tables
 from penstock.pipeline.registry import FRAMES, LakeTables, register_tables, tables_named
 from penstock.pipeline.reports.spark_asker import SparkAsker
 from penstock.pipeline.storage import Storage

@@ -21,7 +21,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -31,11 +30,19 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock import __version__
 from penstock.errors import LakeError
-from penstock.facts import FACTS
 from penstock.pipeline.commits import BootSpan, Change, Commit, CommitLog, DataFile, Snapshot, Touched
+from penstock.pipeline.layout import (
+    arrow_schema_of,
+    file_without_rows,
+    folder_of,
+    gold_path,
+    partition_of,
+    schema_with_partition,
+    stored_tables,
+)
 from penstock.pipeline.schemas import bronze_columns, bronze_schema, table_schema
 from penstock.pipeline.storage import Storage
-from penstock.pipeline.tables import SERVER_LOST, TABLES, TRANSFORMS_VERSION, Partition, Table
+from penstock.pipeline.tables import SERVER_LOST, TABLES, TRANSFORMS_VERSION, Table
 
 WHOLE: Final = ""
 """The partition of a table that has none."""
@@ -44,8 +51,6 @@ _ALWAYS: Final = "__always"
 _BY_VIEW: Final = ("boot_key", "view_seq", "seq")
 _MANY_FACTS: Final = 50_000
 _LISTED_NUMBER: Final = "_live/_number"
-VIEWS_ONLY: Final = frozenset(("silver.viewer_samples",))
-"""Tables that are nothing but a look at another one."""
 # Of long ago, and without rows: where nothing else is yet.
 _FIRST_PARTITION: Final = {
     "hour": "hour=1970-01-01T00/empty.parquet",
@@ -76,14 +81,14 @@ class Lake:
         self, spark: SparkSession, snapshot: Snapshot, table: str, partitions: Collection[str] | None = None
     ) -> DataFrame:
         """Rows of a table, `bronze.{kind}` included, in these partitions or all; bronze and silver with `hour`."""
-        schema = _schema_with_partition(table)
+        schema = schema_with_partition(table)
         if table.startswith("gold."):
             paths = self.gold_paths(table, partitions)
         else:
             paths = [file.path for file in snapshot.files(table, partitions)]
         if not paths:
             return _no_rows(spark, schema)
-        base = self.storage.address(_folder(table))
+        base = self.storage.address(folder_of(table))
         addresses = [self.storage.address(path) for path in paths]
         return spark.read.schema(schema).option("basePath", base).parquet(*addresses)
 
@@ -106,11 +111,11 @@ class Lake:
 
     def gold_paths(self, table: str, days: Collection[str] | None = None) -> list[str]:
         """The files of a gold table that are there."""
-        folder = _folder(table)
+        folder = folder_of(table)
         found = [file.path for file in self.storage.find(folder) if file.path.endswith("/part.parquet")]
         if days is None or TABLES[table].partition is None:
             return found
-        wanted = {_gold_path(TABLES[table], day) for day in days}
+        wanted = {gold_path(TABLES[table], day) for day in days}
         return [path for path in found if path in wanted]
 
     def create(self) -> None:
@@ -121,13 +126,13 @@ class Lake:
         """
         for table in stored_tables():
             described = io.BytesIO()
-            pq.write_metadata(_arrow_schema(table), described)
-            path = f"{_folder(table)}/_common_metadata"
+            pq.write_metadata(arrow_schema_of(table), described)
+            path = f"{folder_of(table)}/_common_metadata"
             if not self.storage.exists(path) or self.storage.read(path) != described.getvalue():
                 self.storage.put(path, described.getvalue())
-            path = f"{_folder(table)}/{_FIRST_PARTITION[_partition_of(table)]}"
+            path = f"{folder_of(table)}/{_FIRST_PARTITION[partition_of(table)]}"
             if not self.storage.exists(path):
-                self.storage.put(path, _file_without_rows(table))
+                self.storage.put(path, file_without_rows(table))
             if not table.startswith("gold.") and not self.storage.exists(f"_live/{table}"):
                 self.storage.put(f"_live/{table}", b"")
 
@@ -212,7 +217,7 @@ class Transaction:
         """Give these partitions of a silver table or rollup new rows, which have an `hour`; none: it is emptied."""
         staged = self._stage_table(table, rows, "hour")
         for partition in sorted(set(partitions) | staged.keys()):
-            folder = f"{_folder(table.full_name)}/hour={partition}" if table.partition else _folder(table.full_name)
+            folder = f"{folder_of(table.full_name)}/hour={partition}" if table.partition else folder_of(table.full_name)
             files = self._move(staged.get(partition, []), folder, None)
             told = (stats or {}).get(partition, {})
             files = tuple(DataFile(file.path, file.rows, file.bytes, {**self._stats(file), **told}) for file in files)
@@ -225,7 +230,7 @@ class Transaction:
             paths = staged.get(day, [])
             if len(paths) > 1:
                 raise LakeError(f"{table.full_name} of {day} was written as {len(paths)} files, not one")
-            self._gold.append((table.full_name, paths[0] if paths else None, _gold_path(table, day)))
+            self._gold.append((table.full_name, paths[0] if paths else None, gold_path(table, day)))
 
     def publish_gold(self) -> int:
         """Put every staged gold file in place, each in one step. How many."""
@@ -235,7 +240,7 @@ class Transaction:
                 self.lake.storage.replace(staged, target)
             elif self.lake.storage.exists(target):
                 # Not removed: somebody may have listed the folder and be about to open it.
-                self.lake.storage.put(target, _file_without_rows(table))
+                self.lake.storage.put(target, file_without_rows(table))
             self.lake.reached("gold-replaced")
         published, self._gold = len(self._gold), []
         return published
@@ -374,49 +379,3 @@ def _with_nullable_columns(rows: DataFrame) -> DataFrame:
 def _no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     """A frame that Spark sees to be empty, so that it leaves out what would be done with its rows."""
     return spark.createDataFrame(to_arrow_schema(schema, timezone="UTC").empty_table(), schema)
-
-
-def stored_tables() -> list[str]:
-    """Every table that has files."""
-    return [*(f"bronze.{kind}" for kind in FACTS), *(name for name in TABLES if name not in VIEWS_ONLY)]
-
-
-def _arrow_schema(table: str) -> pa.Schema:
-    return to_arrow_schema(_schema_of_files(table), timezone="UTC")
-
-
-def _file_without_rows(table: str) -> bytes:
-    data = io.BytesIO()
-    pq.write_table(_arrow_schema(table).empty_table(), data)
-    return data.getvalue()
-
-
-def _folder(table: str) -> str:
-    layer, _, name = table.partition(".")
-    return f"bronze/kind={name}" if layer == "bronze" else f"{layer}/{name}"
-
-
-def _gold_path(table: Table, day: str) -> str:
-    folder = _folder(table.full_name)
-    return f"{folder}/part.parquet" if table.partition is None else f"{folder}/date={day}/part.parquet"
-
-
-def _partition_of(table: str) -> Partition:
-    return "hour" if table.startswith("bronze.") else TABLES[table].partition
-
-
-def _schema_of_files(table: str) -> StructType:
-    layer, _, kind = table.partition(".")
-    if layer == "bronze":
-        if kind not in FACTS:
-            raise LakeError(f"there is no kind of fact called {kind}")
-        return bronze_schema()
-    if table not in TABLES:
-        raise LakeError(f"there is no table called {table}")
-    return table_schema(TABLES[table])
-
-
-def _schema_with_partition(table: str) -> StructType:
-    fields = _schema_of_files(table)
-    names = {"hour": ["hour"], "day": ["date"], None: []}[_partition_of(table)]
-    return StructType([*fields, *(StructField(name, StringType(), nullable=False) for name in names)])

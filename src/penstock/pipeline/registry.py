@@ -18,7 +18,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from penstock.errors import ConfigError
-from penstock.pipeline.lake import Lake, stored_tables
+from penstock.pipeline.lake import Lake
+from penstock.pipeline.layout import stored_tables
 from penstock.pipeline.schemas import bronze_columns
 from penstock.pipeline.sources.flv import FlvReader, FlvSource
 from penstock.pipeline.storage import Storage

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.pipeline import registry
-from penstock.pipeline.lake import Lake, stored_tables
+from penstock.pipeline.lake import Lake
+from penstock.pipeline.layout import stored_tables
 from penstock.pipeline.reports.spark_asker import SparkAsker
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TABLES
