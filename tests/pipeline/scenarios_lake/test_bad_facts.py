@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from penstock.pipeline import cycle, fact_lines, lake, quarantine
 from penstock.pipeline.fact_lines import MAX_AHEAD_US
+from penstock.pipeline.tables import TRANSFORMS_VERSION
 from tests.pipeline.landing_place import FOLDER, NOON_US, SECOND_US, fact
 from tests.pipeline.scenarios_lake.runs import MINUTE_US, DataFolder
 
@@ -92,10 +93,11 @@ def test_bad_facts_are_told_and_an_upgrade_takes_up_what_it_understands(
     for module in (fact_lines, quarantine):
         monkeypatch.setattr(module, "CONTRACT_VERSION", 2)
     for module in (cycle, lake):
-        monkeypatch.setattr(module, "TRANSFORMS_VERSION", 2)
+        monkeypatch.setattr(module, "TRANSFORMS_VERSION", TRANSFORMS_VERSION + 1)
     data.cycles(NOW_US + MINUTE_US).run_cycle()
-    assert "made by transforms of version 1, and this is 2: 1 days are made anew" in data.said.getvalue()
-    assert data.lake.snapshot().transforms_version == 2
+    versions = f"version {TRANSFORMS_VERSION}, and this is {TRANSFORMS_VERSION + 1}"
+    assert f"made by transforms of {versions}: 1 days are made anew" in data.said.getvalue()
+    assert data.lake.snapshot().transforms_version == TRANSFORMS_VERSION + 1
     (view,) = data.rows("silver.views")
     assert (view["watched_us"], view["bytes_sent"]) == (60 * SECOND_US, 60_000)
     assert ("lines_are_understood", "unknown_version") not in told(data)

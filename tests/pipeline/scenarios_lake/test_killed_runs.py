@@ -24,7 +24,7 @@ def test_whatever_point_a_run_dies_at_the_next_one_has_all_of_it_to_do(killed: K
     """Silver that was changed asks for nothing more: by then all views whose server was lost have ended."""
     points = [point for point, _, _ in killed.notes]
     assert points[:4] == ["bronze-written", "bronze-committed", "silver-written", "silver-committed"]
-    assert (points.count("silver-committed"), points[-5:]) == (8, ["gold-staged", *["gold-replaced"] * 4])
+    assert (points.count("silver-committed"), points[-5:]) == (9, ["gold-staged", *["gold-replaced"] * 4])
     (_, before, _), (_, facts, planned), *later = killed.notes
     assert before < facts
     assert planned
