@@ -19,7 +19,6 @@ _DEFAULTS: dict[str, Any] = {
     "int": 0,
     "double": 0.0,
     "boolean": False,
-    "array<int>": [],
     "timestamp": datetime(2026, 11, 15, 20, tzinfo=UTC),
     "date": date(2026, 11, 15),
 }

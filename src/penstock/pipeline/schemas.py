@@ -10,7 +10,6 @@ import types
 from typing import Final, Union, get_args, get_origin, get_type_hints
 
 from pyspark.sql.types import (
-    ArrayType,
     BooleanType,
     DataType,
     DateType,
@@ -41,7 +40,6 @@ _NAMED_TYPES: Final[dict[str, DataType]] = {
     "boolean": BooleanType(),
     "timestamp": TimestampType(),
     "date": DateType(),
-    "array<int>": ArrayType(IntegerType(), containsNull=False),
 }
 
 ADDED_FIELDS: Final = (

@@ -27,7 +27,6 @@ _FILLED: Final[dict[str, Any]] = {
     "boolean": False,
     "timestamp": datetime(2026, 11, 15, tzinfo=UTC),
     "date": date(2026, 11, 15),
-    "array<int>": [],
 }
 
 

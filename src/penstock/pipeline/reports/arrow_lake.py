@@ -28,7 +28,6 @@ _ARROW_TYPES: Final[dict[str, pa.DataType]] = {
     "boolean": pa.bool_(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "date": pa.date32(),
-    "array<int>": pa.list_(pa.int32()),
 }
 _TIME_COLUMNS: Final = ("minute", "hour_at", "started_at", "opened_at", "at", "day")
 """What places a row in time, the first that a table has."""

@@ -1,5 +1,6 @@
 """What the sources of decoded media share: files planned as for `flv`, rows made by a function of a part."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,9 +21,9 @@ class DecodedReader(DataSourceReader):
     split_bytes: int
     columns: int
 
+    @abstractmethod
     def rows_of(self, file: OpenFile, part: FlvPart) -> Iterator[Row]:
         """The rows of a part, without path, app and stream."""
-        raise NotImplementedError
 
     def partitions(self) -> list[InputPartition]:
         return list(plan(named_files(find_files(self.paths)), self.split_bytes, PushedFilters()))

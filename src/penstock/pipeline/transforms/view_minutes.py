@@ -1,6 +1,6 @@
 """rollup.view_minutes: what each view did in each minute, from which views and gold are made.
 
-Owns the one pass over viewer samples, by far the most numerous facts. Counters of facts are cumulative, so a minute's
+Owns the counters of viewer samples, by far the most numerous facts. Counters of facts are cumulative, so a minute's
 totals are the largest that were told in it, and amounts are differences to the view's row before. The start, the first
 picture and the stop of a view are points of the same counters: the stop has the final ones, so that the amounts of all
 minutes of a view add up to what the server counted.
