@@ -143,7 +143,8 @@ WITH sampled AS (
     SELECT boot_key, split_part(publication_id, '-', -1)::BIGINT AS publication_seq, any_value(app) AS app,
         any_value(stream) AS stream, min(at_us - interval_us) AS first_us, max(at_us) AS last_us,
         max(received_bytes) AS received_bytes, max(messages) AS messages, max(video_frames) AS video_frames,
-        max(audio_frames) AS audio_frames, max(keyframes) AS keyframes, max(timestamp_jumps) AS timestamp_jumps
+        max(audio_frames) AS audio_frames, max(keyframes) AS keyframes, max(timestamp_jumps) AS timestamp_jumps,
+        max_by(viewers_sent_bytes, at_us) AS viewers_sent_bytes, max_by(viewers_watched_us, at_us) AS viewers_watched_us
     FROM facts('stream_sample') GROUP BY boot_key, publication_seq
 ), found AS (
     SELECT *, stop.at_us IS NOT NULL AS is_stopped, stop.at_us IS NULL AND boots.is_lost AS is_ended_by_loss,
@@ -169,6 +170,8 @@ SELECT server_id || '-' || boot_id || '-' || publication_seq AS publication_id, 
     coalesce(video_frames, video_frames_1, 0) AS video_frames,
     coalesce(audio_frames, audio_frames_1, 0) AS audio_frames, coalesce(keyframes, keyframes_1, 0) AS keyframes,
     coalesce(timestamp_jumps, timestamp_jumps_1, 0) AS timestamp_jumps,
+    CASE WHEN NOT is_stopped THEN viewers_sent_bytes END AS viewers_sent_bytes,
+    CASE WHEN NOT is_stopped THEN viewers_watched_us END AS viewers_watched_us,
     NOT is_stopped AS is_estimated, strftime(make_timestamp(started_us), '%Y-%m-%dT%H') AS hour
 FROM found
 """
@@ -505,8 +508,27 @@ FROM watched
 """
 
 USAGE = """
-WITH minutes AS (
-    SELECT app, stream, minute::DATE AS day, 0 AS ingress_bytes, egress_bytes, watched_us, is_estimated FROM audience
+WITH sampled AS (
+    SELECT boot_id, server_id, app, stream, max(last_seen_at) AS sampled_at,
+        max_by(viewers_sent_bytes, last_seen_at) AS sent_bytes, max_by(viewers_watched_us, last_seen_at) AS watched_us
+    FROM publications WHERE end_reason = 'server_lost' GROUP BY ALL
+), on_servers AS (
+    SELECT s.app, s.stream, s.sent_bytes, s.watched_us,
+        max(v.last_seen_at) FILTER (v.end_reason = 'server_lost') AS seen,
+        sum(v.bytes_sent) AS told_bytes,
+        sum(epoch_us(coalesce(v.ended_at, v.last_seen_at)) - epoch_us(v.started_at)) AS told_us
+    FROM sampled s JOIN views v USING (boot_id, server_id, app, stream)
+    WHERE NOT v.is_failed_start AND v.started_at <= s.sampled_at
+        AND (v.end_reason = 'server_lost' OR coalesce(v.ended_at, v.last_seen_at) > s.sampled_at)
+    GROUP BY boot_id, server_id, s.app, s.stream, s.sent_bytes, s.watched_us
+), untold AS (
+    SELECT app, stream, date_trunc('minute', seen) AS minute, sum(greatest(sent_bytes - told_bytes, 0)) AS sent_bytes,
+        sum(greatest(watched_us - told_us, 0)) AS watched_us
+    FROM on_servers GROUP BY ALL
+), minutes AS (
+    SELECT app, stream, minute::DATE AS day, 0 AS ingress_bytes, egress_bytes + coalesce(sent_bytes, 0) AS egress_bytes,
+        audience.watched_us + coalesce(untold.watched_us, 0) AS watched_us, is_estimated
+    FROM audience LEFT JOIN untold USING (app, stream, minute)
     UNION ALL SELECT app, stream, minute::DATE, ingress_bytes, 0, 0, is_estimated FROM stream_health
 ), days AS (
     SELECT app, stream, day, sum(ingress_bytes)::BIGINT AS ingress_bytes, sum(egress_bytes)::BIGINT AS egress_bytes,

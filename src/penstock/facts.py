@@ -245,6 +245,10 @@ class StreamSample(Fact):
     audio_frames: int
     keyframes: int
     timestamp_jumps: int
+    viewers_sent_bytes: int | None
+    """What those who watch now were sent, each since it was let in; None: told by an older server."""
+    viewers_watched_us: int | None
+    """For how long they have watched in all; None: told by an older server."""
 
 
 @dataclass(frozen=True)

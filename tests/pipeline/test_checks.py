@@ -74,7 +74,7 @@ def test_of_many_subjects_the_worst_are_named_and_the_rest_counted(spark: SparkS
 
 
 def test_usage_is_between_what_views_of_the_day_and_those_over_midnight_were_sent(spark: SparkSession) -> None:
-    billed = {"least": 100, "too little": 99, "most": 150, "too much": 151}
+    billed = {"least": 100, "too little": 99, "most": 150, "too much": 151, "of a lost server": 151}
     views = [
         {"stream": stream, **view}
         for stream in billed
@@ -83,7 +83,10 @@ def test_usage_is_between_what_views_of_the_day_and_those_over_midnight_were_sen
             {"started_at": at("23:00:00", 14), "last_seen_at": at("01:00:00"), "bytes_sent": 50},
         )
     ]
-    usage = [{"stream": stream, "egress_bytes": sent} for stream, sent in billed.items()]
+    usage = [
+        {"stream": stream, "egress_bytes": sent, "is_estimated": stream == "of a lost server"}
+        for stream, sent in billed.items()
+    ]
     frames = {"gold.usage": rows(spark, "gold.usage", usage), "silver.views": rows(spark, "silver.views", views)}
     over_midnight = "views of the day alone 100, with those over midnight 150"
     assert told(violations("gold.usage", frames), "subject", "at", "detail") == [

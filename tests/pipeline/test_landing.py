@@ -110,12 +110,14 @@ HOSTILE: Mapping[str, dict[str, Any] | bytes] = {
     "absurd_value 3": fact(20, "viewer_sample", view_id="edge-1-b1-2", sent_bytes=2**62),
     "absurd_value 4": fact(20, "viewer_sample", view_id="edge-1-b1-2", watched_us=-(2**63)),
     "absurd_value 5": json.dumps(fact(20, "server_started", fps="?")).replace('"?"', "1e999").encode(),
+    "absurd_value 6": fact(20, "server_started", viewers_sent_bytes=10**18),
     "wrong_type 4": fact(20, "server_started", fps="NaN"),
 }
 
 
 def test_what_is_no_fact_is_put_aside_with_its_reason_and_keeps_nothing_else_out(place: Place) -> None:
-    good = fact(1, "server_started", colour="a field of a newer server", at_us=NOON_US)
+    # A crowd has watched for longer than anybody can.
+    good = fact(1, "server_started", colour="a field of a newer server", at_us=NOON_US, viewers_watched_us=10**16)
     place.land("edge-1-b1-1.jsonl", good, *HOSTILE.values())
     endless = b'{"event_id":"' + b"x" * 3_000_000
     place.land_bytes("edge-1-b1-2.jsonl", endless)

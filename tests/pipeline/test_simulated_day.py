@@ -80,7 +80,12 @@ def test_tables_come_to_what_the_platform_did(simulated: Simulated) -> None:
     streams = simulated.truth.streams
     for row in simulated.rows("gold.usage").to_pylist():
         told = streams[row["app"], row["stream"]]
-        assert (row["egress_bytes"], row["ingress_bytes"]) == (told.egress_bytes, told.ingress_bytes)
+        assert (row["egress_bytes"], row["ingress_bytes"]) == (
+            told.egress_bytes + told.untold_bytes,
+            told.ingress_bytes,
+        )
+        assert row["watched_us"] == told.watched_us + told.untold_us
+    assert any(told.untold_bytes > 0 for told in streams.values())
     views = simulated.rows("silver.views")
     for (app, stream), told in streams.items():
         of_stream = views.filter((pc.field("app") == app) & (pc.field("stream") == stream))

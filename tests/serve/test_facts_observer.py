@@ -145,6 +145,44 @@ def test_a_viewer_that_does_not_read_is_seen_to_lag() -> None:
     assert sample["acknowledged_bytes"] < 80 * 200_000
 
 
+def test_a_stream_tells_what_those_who_watch_now_were_sent() -> None:
+    with (
+        telling(sample_s=0.2) as told,
+        rtmp_client(told.port) as publisher,
+        rtmp_client(told.port) as slow,
+        rtmp_client(told.port) as leaver,
+        rtmp_client(told.port) as late,
+    ):
+        publisher.publish("test")
+        publisher.send([key_frame(0)])
+        slow.play("test")
+        leaver.play("test")
+        told.wait_for("play_first_keyframe", 2)
+        publisher.send([inter_frame(40 * each, 200_000) for each in range(1, 80)])
+        leaver.end()
+        (left,) = told.wait_for("play_stopped")
+        publisher.send([key_frame(4000)])
+        late.play("test")
+        told.wait_for("play_first_keyframe", 3)
+
+        def those_there() -> list[dict[str, Any]]:
+            last = {fact["view_id"]: fact for fact in told.of("viewer_sample") if fact["view_id"] != left["view_id"]}
+            return list(last.values())
+
+        def is_the_sum() -> bool:
+            of_views = sum(fact["sent_bytes"] for fact in those_there())
+            return len(those_there()) == 2 and told.of("stream_sample")[-1]["viewers_sent_bytes"] == of_views
+
+        # A while after the last frame, when neither can be sent more.
+        wait_until(is_the_sum)
+        stream, (slowly, quickly) = told.of("stream_sample")[-1], those_there()
+    assert left["sent_bytes"] > 0
+    assert (slowly["lag_bytes"] > 0, quickly["lag_bytes"]) == (True, 0)
+    since_us = 2 * stream["mono_us"] - slowly["mono_us"] - quickly["mono_us"]
+    watched_us = slowly["watched_us"] + quickly["watched_us"] + since_us
+    assert stream["viewers_watched_us"] == pytest.approx(watched_us, abs=5000)
+
+
 def test_a_viewer_that_pauses_has_no_lag_that_can_be_named() -> None:
     with telling(sample_s=0.2) as told, rtmp_client(told.port) as publisher, rtmp_client(told.port) as viewer:
         publisher.publish("test")

@@ -249,6 +249,8 @@ _SAMPLE_COLUMNS: Final = (
     "audio_frames",
     "keyframes",
     "timestamp_jumps",
+    "viewers_sent_bytes",
+    "viewers_watched_us",
 )
 
 

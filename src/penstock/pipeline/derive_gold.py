@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from penstock.pipeline.commits import Snapshot
 from penstock.pipeline.derive import Derivation
 from penstock.pipeline.derive_checks import stage_checks
-from penstock.pipeline.hours import days_of, hours_of_day, shifted_day
+from penstock.pipeline.hours import days_of, hours_of_day, shifted, shifted_day
 from penstock.pipeline.lake import Transaction
 from penstock.pipeline.plan import starts_in
 from penstock.pipeline.side_by_side import side_by_side
@@ -26,6 +26,7 @@ from penstock.pipeline.transforms.histogram_hours import STARTUP, histogram_hour
 from penstock.pipeline.transforms.incidents import incidents
 from penstock.pipeline.transforms.recordings import recordings
 from penstock.pipeline.transforms.stream_health import stream_health
+from penstock.pipeline.transforms.untold import untold
 from penstock.pipeline.transforms.usage import usage
 from penstock.pipeline.transforms.view_quality import view_quality
 
@@ -104,7 +105,9 @@ class GoldDerivation:
 
     def _stage_usage(self, transaction: Transaction) -> None:
         if days := self.silver.plan.gold_days:
-            rows = usage(self._read("gold.audience", days), self._read("gold.stream_health", days))
+            rows = usage(
+                self._read("gold.audience", days), self._read("gold.stream_health", days), self._untold_in(days)
+            )
             transaction.replace_gold(TABLES["gold.usage"], rows.withColumn("date", F.col("day").cast("string")), days)
 
     def _stage_incidents(self, transaction: Transaction) -> None:
@@ -133,6 +136,22 @@ class GoldDerivation:
             fresh = fresh.unionByName(kept.where(hour_of(time).isin(*others)))
         dated = fresh.withColumn("date", F.date_format(time, "yyyy-MM-dd"))
         transaction.replace_gold(TABLES[table], dated, days)
+
+    def _untold_in(self, days: Collection[str]) -> DataFrame:
+        """What lost servers sent on these days beyond the samples of their viewers."""
+        # A view and its publication may have been seen last on either side of an hour.
+        hours = {shifted(hour, by) for day in days for hour in hours_of_day(day) for by in (-1, 0, 1)}
+        state, table = self.silver.state, "silver.publications"
+        lost = {
+            start: {boot for file in state.files(table, [start]) for boot in file.stats.get("lost_boots", ())}
+            for start in starts_in(state, table, hours)
+        }
+        boots = {boot for held in lost.values() for boot in held}
+        watched = starts_in(state, "silver.views", hours) if boots else []
+        return untold(
+            self._read("silver.views", watched).where(F.col("boot_id").isin(*boots)),
+            self._read(table, [start for start in lost if lost[start]]),
+        )
 
     def _views_in(self, hours: Collection[str]) -> DataFrame:
         """Every view that was there in one of these hours."""

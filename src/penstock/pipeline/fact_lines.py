@@ -37,6 +37,9 @@ _OPTIONS: Final = {
 _YEAR_2000_US: Final = 946_684_800_000_000
 _MAX_AMOUNT: Final = 10**15
 """A petabyte, or 31 years. Thousands of such amounts can be added up before 64 bits are full."""
+_SUMS_OVER_VIEWERS: Final = ("viewers_sent_bytes", "viewers_watched_us")
+_MAX_SUM: Final = 10**17
+"""Ten thousand viewers of one stream reach a petabyte, or 31 years together, within days."""
 _MAX_FRACTION: Final = 1e12
 _NEVER_NEGATIVE: Final = (
     "seq",
@@ -51,6 +54,7 @@ _NEVER_NEGATIVE: Final = (
     "skips",
     "skipped_bytes",
     "viewers",
+    *_SUMS_OVER_VIEWERS,
     "interval_us",
     "bitrate_bps",
 )
@@ -166,7 +170,8 @@ def _is_about_another_boot() -> Column:
 def _is_absurd() -> Column:
     """Amounts that nothing can have, which would break sums over whole days."""
     fields = landing_schema().fields
-    amounts = [F.abs(field.name) for field in fields if field.dataType == LongType() and field.name not in _CLOCKS]
+    others = (*_CLOCKS, *_SUMS_OVER_VIEWERS)
+    amounts = [F.abs(field.name) for field in fields if field.dataType == LongType() and field.name not in others]
     fractions = [F.abs(field.name) for field in fields if field.dataType == DoubleType()]
     # NaN is the largest of all numbers to Spark.
     return (
@@ -174,5 +179,6 @@ def _is_absurd() -> Column:
         | (F.col("at_us") < _YEAR_2000_US)
         | (F.least(*(F.col(name) for name in _NEVER_NEGATIVE)) < 0)
         | (F.greatest(*amounts) > _MAX_AMOUNT)
+        | (F.greatest(*_SUMS_OVER_VIEWERS) > _MAX_SUM)
         | (F.greatest(*fractions) > _MAX_FRACTION)
     )

@@ -70,6 +70,10 @@ PUBLICATIONS = (
     _req("audio_frames", "bigint", "audio frames received"),
     _req("keyframes", "bigint", "key frames received"),
     _req("timestamp_jumps", "bigint", "how often its timestamps jumped"),
+    Column(
+        "viewers_sent_bytes", "bigint", "what those were sent who watched at its last sample; null once its end is told"
+    ),
+    Column("viewers_watched_us", "bigint", "for how long they had watched by then in all; null likewise"),
     _req("is_estimated", "boolean", "whether the figures are those of the last sample instead of the end"),
 )
 
@@ -307,8 +311,8 @@ USAGE = (
     *_STREAM,
     _req("day", "date", "UTC day"),
     _req("ingress_bytes", "bigint", "payload bytes received"),
-    _req("egress_bytes", "bigint", "bytes sent to viewers"),
-    _req("viewer_minutes", "double", "watch time in minutes"),
+    _req("egress_bytes", "bigint", "bytes sent to viewers; of a lost server up to the stream's last sample"),
+    _req("viewer_minutes", "double", "watch time in minutes; of a lost server likewise"),
     _req("watched_us", "bigint", "the same in microseconds"),
     _req("ingress_bps_p95", "bigint", "95th percentile over the minutes of the day in which there was any"),
     _req("egress_bps_p95", "bigint", "likewise"),

@@ -18,7 +18,7 @@ from penstock.serve.facts_writer import FactsWriter
 from penstock.serve.meter import Meters, StreamMeter
 from penstock.serve.observer import Observer
 from penstock.serve.peer import Peer
-from penstock.serve.sampling import SampleRing, lag_of, log_bytes_of, read_tcp_figures
+from penstock.serve.sampling import SampleRing, lag_of, log_bytes_of, read_tcp_figures, sent_bytes_to
 from penstock.serve.station import Station
 from penstock.serve.viewer import Viewer
 
@@ -163,12 +163,14 @@ class FactsObserver(Observer):
     def _sample_stream(self, channel: Channel, now: float) -> None:
         publication = self._publications[channel]
         figures = publication.meter.sample(now)
+        viewers = len(channel.viewers)
+        watched_us = viewers * self._clock.mono_us() - sum(self._views[viewer].started_us for viewer in channel.viewers)
         self._writer.emit(
             facts.StreamSample(
                 publication.publication_id,
                 publication.app,
                 publication.stream,
-                len(channel.viewers),
+                viewers,
                 round(figures.interval_s * 1_000_000),
                 round(figures.bitrate_bps),
                 round(figures.fps, 3),
@@ -178,6 +180,8 @@ class FactsObserver(Observer):
                 figures.media_ms,
                 figures.wall_ms,
                 *publication.meter.totals,
+                viewers_sent_bytes=sent_bytes_to(channel),
+                viewers_watched_us=watched_us,
             )
         )
 

@@ -9,8 +9,10 @@ import socket
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
+from penstock.serve.channel import Channel
 from penstock.serve.reactor import Reactor, Timer
 from penstock.serve.viewer import Viewer
 
@@ -21,6 +23,9 @@ SLICE_PAUSE_S = 0.02
 
 # struct tcp_info of Linux: tcpi_rtt, tcpi_total_retrans, tcpi_bytes_acked and nothing else.
 _TCP_INFO = struct.Struct("=68xI28xI16xQ")
+
+_base_bytes_of = attrgetter("sent_base_bytes")
+_is_in_step = attrgetter("is_in_step")
 
 
 class SampleRing(Generic[Item]):
@@ -110,6 +115,18 @@ def lag_of(viewer: Viewer) -> Lag:
     if segment is None:
         return Lag(lag_bytes, None)
     return Lag(lag_bytes, max(0, log.last_timestamp_ms - segment.entry_at(position).timestamp_ms))
+
+
+def sent_bytes_to(channel: Channel) -> int:
+    """What those who watch a channel now were sent: the sum of their `sent_bytes`, in a third of the time."""
+    viewers = channel.viewers
+    in_step = sum(map(_is_in_step, viewers))
+    sent_bytes: int = sum(map(_base_bytes_of, viewers)) + in_step * channel.log.head
+    if in_step < len(viewers):
+        sent_bytes += sum(
+            viewer.cursor.position for viewer in viewers if not viewer.is_in_step and viewer.cursor is not None
+        )
+    return sent_bytes
 
 
 def log_bytes_of(viewer: Viewer) -> int:

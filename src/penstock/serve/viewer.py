@@ -18,8 +18,6 @@ class Viewer:
     """One play."""
 
     __slots__ = (
-        "_joined_position",
-        "_sent_before",
         "channel",
         "cursor",
         "descriptor",
@@ -33,6 +31,7 @@ class Viewer:
         "progressed_at",
         "query",
         "selection",
+        "sent_base_bytes",
         "skipped_bytes",
         "skips",
         "started_at",
@@ -61,8 +60,8 @@ class Viewer:
         self.progressed_at = now
         self.skips = 0
         self.skipped_bytes = 0
-        self._joined_position = 0
-        self._sent_before = 0
+        self.sent_base_bytes = 0
+        """What it was sent, less its position while it has a place: a position in step is one number for all."""
 
     @property
     def is_shared(self) -> bool:
@@ -79,7 +78,7 @@ class Viewer:
     @property
     def sent_bytes(self) -> int:
         """Encoded media bytes that were handed to the system for it, or passed over by its selection."""
-        return self._sent_before if self.cursor is None else self._sent_before + self.position - self._joined_position
+        return self.sent_base_bytes if self.cursor is None else self.sent_base_bytes + self.position
 
     def take_place(self, position: int) -> None:
         """Begin or go on at a position of its channel's log."""
@@ -88,14 +87,14 @@ class Viewer:
         self.leave_place()
         self.cursor = Cursor(self.channel.log)
         self.cursor.position = position
-        self._joined_position = position
+        self.sent_base_bytes -= position
 
     def leave_place(self) -> None:
         """Be nowhere, and remember where it was."""
         if self.cursor is None:
             return
         self.left_off_position = self.position
-        self._sent_before = self.sent_bytes
+        self.sent_base_bytes = self.sent_bytes
         self.cursor.release()
         self.cursor = None
         self.is_in_step = False

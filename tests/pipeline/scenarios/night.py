@@ -11,7 +11,8 @@ from tests.support.penstock_server import PenstockServer, penstock_server
 from tests.support.raw_clients import RawClients
 from tests.support.raw_media import Broadcast
 
-SAMPLE_S = 1.0
+SAMPLE_S = 4.0
+STREAM_SAMPLE_S = 1.0
 FLUSH_S = 1.0
 STREAM = "night"
 CONFIG = f"""
@@ -19,12 +20,15 @@ CONFIG = f"""
 id = "night"
 [facts]
 flush_s = {FLUSH_S}
+stream_sample_s = {STREAM_SAMPLE_S}
 viewer_sample_s = {SAMPLE_S}
 """
 VIEWERS = 10
-WATCHED_S = 4.5
+# Long after the last sample of any viewer, and before the next one.
+WATCHED_S = 7.5
 # The last sample may be one interval old, and its line may wait for the next flush. Then there is the machine.
-LOST_AT_MOST_S = SAMPLE_S + FLUSH_S + 0.5
+LOST_AT_MOST_S = STREAM_SAMPLE_S + FLUSH_S + 0.5
+LOST_OF_VIEW_AT_MOST_S = SAMPLE_S + FLUSH_S + 0.5
 
 
 class Killed(Exception):

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from penstock.pipeline.tables import SERVER_LOST
-from tests.pipeline.scenarios.night import LOST_AT_MOST_S, STREAM, VIEWERS, Night
+from tests.pipeline.scenarios.night import LOST_AT_MOST_S, LOST_OF_VIEW_AT_MOST_S, STREAM, VIEWERS, Night
 from tests.pipeline.scenarios.stage import facts_of, hidden, rows
 from tests.support.raw_media import numbers
 from tests.support.raw_rtmp import DATA, RawMessage
@@ -27,9 +27,9 @@ def test_views_of_a_lost_server_end_with_their_last_sample(night: Night) -> None
         )
 
 
-def test_a_lost_server_sent_at_least_what_viewers_had_got_before_its_last_flush(night: Night) -> None:
+def test_a_view_of_a_lost_server_has_at_least_what_the_viewer_had_got_before_its_last_sample(night: Night) -> None:
     for view, viewer in night.cut_off_views():
-        certain = viewer.received_bytes_by(night.killed_at - LOST_AT_MOST_S)
+        certain = viewer.received_bytes_by(night.killed_at - LOST_OF_VIEW_AT_MOST_S)
         assert 0 < certain <= view["bytes_sent"] <= viewer.received_bytes
 
 
@@ -47,13 +47,24 @@ def test_the_boot_after_is_counted_to_the_end(night: Night) -> None:
 
 
 def test_usage_is_the_sum_of_both_and_marked_as_an_estimate(night: Night) -> None:
-    usage, views, publications = (
+    usage, publications = (
         [row for row in rows(night.data, table) if row["stream"] == STREAM]
-        for table in ("gold.usage", "silver.views", "silver.publications")
+        for table in ("gold.usage", "silver.publications")
     )
-    assert sum(row["egress_bytes"] for row in usage) == sum(row["bytes_sent"] for row in views)
     assert sum(row["ingress_bytes"] for row in usage) == sum(row["received_bytes"] for row in publications)
     assert any(row["is_estimated"] for row in usage)
+
+
+def test_usage_of_a_lost_server_is_short_by_one_flush_and_one_sample_of_the_stream_at_most(night: Night) -> None:
+    usage = [row for row in rows(night.data, "gold.usage") if row["stream"] == STREAM]
+    (after,) = night.of_boot(2, "silver.views")
+    sent_bytes = sum(row["egress_bytes"] for row in usage) - after["bytes_sent"]
+    certain_until = night.killed_at - LOST_AT_MOST_S
+    certain_bytes = sum(viewer.received_bytes_by(certain_until) for viewer in night.cut_off)
+    assert certain_bytes <= sent_bytes <= sum(viewer.received_bytes for viewer in night.cut_off)
+    watched_s = (sum(row["watched_us"] for row in usage) - after["watched_us"]) / 1e6
+    certain_s = sum(certain_until - (viewer.first_key_at or certain_until) for viewer in night.cut_off)
+    assert certain_s <= watched_s <= sum(night.killed_at - viewer.asked_at for viewer in night.cut_off)
 
 
 def test_the_recording_that_was_cut_off_is_repaired_and_whole(night: Night) -> None:

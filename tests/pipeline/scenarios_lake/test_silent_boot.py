@@ -23,7 +23,8 @@ def minutes(after_noon: float) -> int:
 def stream_sample(seq: int, after_noon: float) -> dict[str, Any]:
     grown = dict.fromkeys(("received_bytes", "messages", "video_frames", "keyframes"), seq)
     named = {"publication_id": "edge-1-b1-2", "app": "live", "stream": "cam"}
-    told: dict[str, Any] = {**named, **NOTHING_YET, **grown, "viewers": 2, "interval_us": SECOND_US}
+    both = {"viewers": 2, "viewers_sent_bytes": 100 * seq, "viewers_watched_us": 2 * (minutes(after_noon) - NOON_US)}
+    told: dict[str, Any] = {**named, **NOTHING_YET, **grown, **both, "interval_us": SECOND_US}
     return fact(seq, "stream_sample", minutes(after_noon), **told)
 
 
@@ -81,6 +82,12 @@ def estimated(rows: dict[str, list[dict[str, Any]]]) -> set[bool]:
     return {row["is_estimated"] for table in tables for row in rows[table]}
 
 
+def used(rows: dict[str, list[dict[str, Any]]]) -> tuple[int, float]:
+    """Bytes sent and minutes watched."""
+    usage = rows["gold.usage"]
+    return sum(row["egress_bytes"] for row in usage), sum(row["viewer_minutes"] for row in usage)
+
+
 def test_what_went_on_unheard_is_open_again_and_all_tables_are_those_of_a_rebuild(
     tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -88,15 +95,19 @@ def test_what_went_on_unheard_is_open_again_and_all_tables_are_those_of_a_rebuil
     rows = told.run(*BEFORE, now_us=minutes(75))
     assert {row[reason] for table, reason in REASONS.items() for row in rows[table]} == {"server_lost"}
     assert estimated(rows) == {True}
+    # Of a lost server the last sample of the stream holds, of one that goes on what was told of each view.
+    assert used(rows) == (800, 2 * 70.5)
 
     rows = told.run(*AFTER, now_us=minutes(191))
     assert [row["is_open"] for table in REASONS for row in rows[table]] == [True] * 4
     # The view that was heard of again was there all the time.
     assert sum(row["watched_us"] for row in rows["gold.audience"]) == (190.5 + 20.5) * MINUTE_US
     assert estimated(rows) == {False}
+    assert used(rows) == (11 + 7, 190.5 + 20.5)
     assert told.tables_that_a_rebuild_changes(minutes(191)) == set()
 
     rows = told.run(now_us=minutes(300))
     assert [row["is_open"] for table in REASONS for row in rows[table]] == [False] * 4
     assert estimated(rows) == {True}
+    assert used(rows) == (1000, 2 * 190.5)
     assert told.tables_that_a_rebuild_changes(minutes(300)) == set()

@@ -11,7 +11,7 @@ BOOTS = [(boot_key_of("a", "b2"), "a", "b2", False), (boot_key_of("a", "b1"), "a
 FACTS = [
     # 1 has all its facts; the same number in a boot that is lost has no stop.
     fact("publish_started", 1, 0, boot_id="b2", conn_id="c5"),
-    fact("stream_sample", 2, SECOND, boot_id="b2", publication_seq=1, received_bytes=100, messages=9),
+    fact("stream_sample", 2, SECOND, boot_id="b2", publication_seq=1, received_bytes=100, viewers_sent_bytes=9),
     fact(
         *("publish_stopped", 3, MINUTE),
         boot_id="b2",
@@ -25,8 +25,25 @@ FACTS = [
         timestamp_jumps=1,
     ),
     fact("publish_started", 1, -MINUTE, boot_id="b1"),
-    fact("stream_sample", 2, -50 * SECOND, boot_id="b1", publication_seq=1, received_bytes=10, video_frames=4),
-    fact("stream_sample", 3, -40 * SECOND, boot_id="b1", publication_seq=1, received_bytes=20, video_frames=8),
+    fact(
+        *("stream_sample", 2, -50 * SECOND),
+        boot_id="b1",
+        publication_seq=1,
+        received_bytes=10,
+        video_frames=4,
+        viewers_sent_bytes=90,
+        viewers_watched_us=SECOND,
+    ),
+    # One of two viewers has gone.
+    fact(
+        *("stream_sample", 3, -40 * SECOND),
+        boot_id="b1",
+        publication_seq=1,
+        received_bytes=20,
+        video_frames=8,
+        viewers_sent_bytes=60,
+        viewers_watched_us=2 * SECOND,
+    ),
     # 10 goes on; 20 has just begun.
     fact("publish_started", 10, MINUTE, boot_id="b2"),
     fact("stream_sample", 11, MINUTE + SECOND, boot_id="b2", publication_seq=10, received_bytes=7),
@@ -72,10 +89,13 @@ def test_a_publication_is_one_row_whatever_facts_are_left_of_it(spark: SparkSess
         "audio_frames": 18,
         "keyframes": 2,
         "timestamp_jumps": 1,
+        "viewers_sent_bytes": None,
+        "viewers_watched_us": None,
         "is_estimated": False,
     }
     end = ("is_open", "ended_at", "end_reason", "duration_us", "received_bytes", "video_frames", "is_estimated")
     assert of("a-b1-1", *end) == (False, clock("19:59:20"), "server_lost", 20 * SECOND, 20, 8, True)
+    assert of("a-b1-1", "viewers_sent_bytes", "viewers_watched_us") == (60, 2 * SECOND)
     assert of("a-b2-10", *end) == (True, None, None, SECOND, 7, 0, True)
     assert of("a-b2-20", *end) == (True, None, None, 0, 0, 0, True)
     assert of("a-b2-30", "started_at", "stream", "conn_id", "client") == (clock("20:01:00"), "y", "c1", None)

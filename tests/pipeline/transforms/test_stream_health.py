@@ -84,8 +84,13 @@ def test_usage_adds_up_a_day_of_either_side(spark: SparkSession) -> None:
         {"minute": at("23:59:00"), "ingress_bytes": 7500},
         {"stream": "only published", "minute": at("20:00:00"), "ingress_bytes": 15, "is_estimated": True},
     ]
+    # What a lost server had sent is added to its minute, which is the most of the day.
+    untold = spark.createDataFrame(
+        [("live", "x", at("20:39:00"), 75_000, 60 * SECOND), ("live", "other", at("20:39:00"), 1, 1)],
+        "app string, stream string, minute timestamp, untold_bytes bigint, untold_us bigint",
+    )
     audience, health = rows(spark, "gold.audience", watched), rows(spark, "gold.stream_health", published)
-    found = usage(shuffled(audience), shuffled(health))
+    found = usage(shuffled(audience), shuffled(health), untold)
     assert_is_table(found, "gold.usage")
     columns = ("stream", "ingress_bytes", "egress_bytes", "viewer_minutes", "ingress_bps_p95", "egress_bps_p95")
     days = found.selectExpr("*", "day(day) AS of_month")
@@ -94,7 +99,7 @@ def test_usage_adds_up_a_day_of_either_side(spark: SparkSession) -> None:
         ("only watched", 0, 0, 0.0, 0, 0, 15, False),
         ("x", 0, 75, 0.0, 0, 10, 16, True),
         # The 38th of 40 minutes: 22,800 bytes.
-        ("x", 7500, 600 * 820, 20.0, 1000, 3040, 15, False),
+        ("x", 7500, 600 * 820 + 75_000, 21.0, 1000, 3040, 15, False),
     ]
 
 

@@ -17,15 +17,37 @@ _AUDIO_FPS: Final = 47
 _CHANNEL_SHIFT: Final = 40
 
 
+class _Present:
+    """Sums over those who are there: came and went are keys of channel and time, and each has its amount."""
+
+    def __init__(self, came: Ints, went: Ints, amount: Ints) -> None:
+        self._came, self._came_sum = _running(came, amount)
+        self._went, self._went_sum = _running(went, amount)
+
+    def sum_at(self, key: Ints) -> Ints:
+        # Those of the channels before are in both lists alike.
+        came, went = np.searchsorted(self._came, key, "right"), np.searchsorted(self._went, key, "right")
+        present: Ints = self._came_sum[came] - self._went_sum[went]
+        return present
+
+
 class Counters:
     """Looked up by the rows of a plan and a moment for each."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        watching = plan.views.outcome == WATCHED
-        channel = plan.views.channel[watching]
-        self._joined = np.sort(self._key(channel, plan.views.started_us[watching]))
-        self._left = np.sort(self._key(channel, plan.views.ended_us[watching]))
+        views = plan.views.take(np.flatnonzero(plan.views.outcome == WATCHED))
+        joined, left = self._key(views.channel, views.started_us), self._key(views.channel, views.ended_us)
+        self._viewers = _Present(joined, left, np.ones_like(joined))
+        self._started_us = _Present(joined, left, views.started_us - plan.platform.begins_us)
+        # The sum of what `of_views` tells of each: its share of what came since its start, once it has a place.
+        views = views.take(np.flatnonzero(views.has_picture))
+        placed = self._key(views.channel, views.started_us - views.waited_us + views.startup_us)
+        left = self._key(views.channel, views.ended_us)
+        came_before = plan.clock.bytes_so_far(views.channel, views.started_us)
+        self._placed = _Present(placed, left, np.ones_like(placed))
+        self._share_milli = _Present(placed, left, views.share_milli)
+        self._before_milli = _Present(placed, left, views.share_milli * came_before)
 
     def _key(self, channel: Ints, at_us: Ints) -> Ints:
         key: Ints = (channel << _CHANNEL_SHIFT) | (at_us - self._plan.platform.begins_us)
@@ -33,10 +55,17 @@ class Counters:
 
     def viewers(self, channel: Ints, at_us: Ints) -> Ints:
         """How many watch a channel."""
-        key = self._key(channel, at_us)
-        # Those of the channels before are in both lists alike.
-        present: Ints = np.searchsorted(self._joined, key) - np.searchsorted(self._left, key)
-        return present
+        return self._viewers.sum_at(self._key(channel, at_us))
+
+    def of_viewers(self, channel: Ints, at_us: Ints) -> dict[str, Ints]:
+        """What those who watch a channel were sent, to a byte for each who is slow, and how long they have watched."""
+        key, clock = self._key(channel, at_us), self._plan.clock
+        milli = self._share_milli.sum_at(key) * clock.bytes_so_far(channel, at_us) - self._before_milli.sum_at(key)
+        since_us = at_us - self._plan.platform.begins_us
+        return {
+            "viewers_sent_bytes": milli // 1000 + self._placed.sum_at(key) * clock.rate[channel],
+            "viewers_watched_us": self._viewers.sum_at(key) * since_us - self._started_us.sum_at(key),
+        }
 
     def media_us(self, publication: Ints, at_us: Ints) -> Ints:
         """How much of a publication came."""
@@ -73,3 +102,9 @@ class Counters:
             "skips": skips,
             "skipped_bytes": skips * missed_by_one,
         }
+
+
+def _running(key: Ints, amount: Ints) -> tuple[Ints, Ints]:
+    """Keys in their order, and the sums of the amounts before each; sums may run over, differences of them do not."""
+    order = np.argsort(key, kind="stable")
+    return key[order], np.concatenate([np.zeros(1, np.int64), np.cumsum(amount[order])])

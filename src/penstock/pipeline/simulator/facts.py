@@ -89,6 +89,10 @@ class FactsOfPlan:
         self.sent_bytes = np.zeros(views, np.int64)
         self.publication_seq = np.zeros(len(plan.publications.boot), np.int64)
         self.received_bytes = np.zeros(len(plan.publications.boot), np.int64)
+        self.sampled_us, self.viewers_sent_bytes, self.viewers_watched_us = (
+            np.zeros(len(plan.publications.boot), np.int64) for _ in range(3)
+        )
+        """When each publication was sampled last, and what was told of its viewers."""
 
     def hours(self) -> Iterator[HourOfFacts]:
         """Every hour in turn."""
@@ -227,6 +231,10 @@ class FactsOfPlan:
             self._counters.of_publications(told.of, before_us),
         )
         self.received_bytes[told.of] = totals["received_bytes"]
+        of_viewers = self._counters.of_viewers(channel, told.at_us)
+        self.sampled_us[told.of] = told.at_us
+        self.viewers_sent_bytes[told.of] = of_viewers["viewers_sent_bytes"]
+        self.viewers_watched_us[told.of] = of_viewers["viewers_watched_us"]
         interval_us = told.at_us - before_us
         gained = totals["received_bytes"] - before["received_bytes"]
         frames = totals["video_frames"] - before["video_frames"]
@@ -248,6 +256,7 @@ class FactsOfPlan:
             "media_ms": media_us // 1000,
             "wall_ms": (told.at_us - started_us) // 1000,
             **totals,
+            **of_viewers,
         }
 
     def _play_started(self, told: Told) -> dict[str, Column]:

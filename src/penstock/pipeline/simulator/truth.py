@@ -1,6 +1,6 @@
 """What a simulated platform did, counted without any table: the measure for those that count it from facts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +11,18 @@ from penstock.pipeline.simulator.plan import TURNED_AWAY, WATCHED, Plan
 
 @dataclass(frozen=True, slots=True)
 class StreamTruth:
-    """One stream over all servers. What a killed server did not tell is not counted."""
+    """One stream over all servers. What a killed server did not tell is not counted.
+
+    What it told of a stream, and of none of its viewers yet, is counted apart.
+    """
 
     views: int
     failed_starts: int
     watched_us: int
     egress_bytes: int
     ingress_bytes: int
+    untold_bytes: int
+    untold_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,7 @@ def truth_of(plan: Plan, told: FactsOfPlan, facts: int) -> Truth:
     """The sums of what was told last of each view and publication."""
     views, publications = plan.views, plan.publications
     streams = {}
+    untold = list(_untold(plan, told))
     for stream, name in enumerate(zip(plan.stream_apps, plan.stream_names, strict=True)):
         of_stream = (plan.channels.stream[views.channel] == stream) & told.is_play_told
         came_in = plan.channels.stream[publications.channel] == stream
@@ -43,5 +49,23 @@ def truth_of(plan: Plan, told: FactsOfPlan, facts: int) -> Truth:
             watched_us=int(told.watched_us[of_stream].sum()),
             egress_bytes=int(told.sent_bytes[of_stream].sum()),
             ingress_bytes=int(told.received_bytes[came_in].sum()),
+            untold_bytes=sum(sent_bytes for of, sent_bytes, _ in untold if of == stream),
+            untold_us=sum(watched_us for of, _, watched_us in untold if of == stream),
         )
     return Truth(facts, streams)
+
+
+def _untold(plan: Plan, told: FactsOfPlan) -> Iterator[tuple[int, int, int]]:
+    """Of each publication that a killed server left: its stream, and what its viewers had beyond their own samples."""
+    views, publications = plan.views, plan.publications
+    for publication, index in enumerate(publications.boot.tolist()):
+        boot, channel = plan.boots[index], publications.channel[publication]
+        at_us = told.sampled_us[publication]
+        if not boot.is_killed or publications.ended_us[publication] < boot.told_until_us or not at_us:
+            continue
+        is_there = (views.channel == channel) & (views.boot == index) & (views.outcome == WATCHED) & told.is_play_told
+        is_there &= (views.started_us <= at_us) & (views.ended_us > at_us)
+        if np.any(is_there & (views.ended_us >= boot.told_until_us)):
+            sent_bytes = told.viewers_sent_bytes[publication] - told.sent_bytes[is_there].sum()
+            watched_us = told.viewers_watched_us[publication] - told.watched_us[is_there].sum()
+            yield int(plan.channels.stream[channel]), max(int(sent_bytes), 0), max(int(watched_us), 0)

@@ -14,13 +14,15 @@ from penstock.pipeline.transforms.common import at, event_id, seq_of
 
 _PUBLICATION: Final = ["boot_key", "publication_seq"]
 _COUNTERS: Final = ("received_bytes", "messages", "video_frames", "audio_frames", "keyframes", "timestamp_jumps")
+_OF_VIEWERS: Final = ("viewers_sent_bytes", "viewers_watched_us")
 
 
 def publications(started: DataFrame, stopped: DataFrame, samples: DataFrame, boots: DataFrame) -> DataFrame:
     """One row for each publication that any of the facts tells of.
 
     Counters are cumulative: of stream_sample facts the last one of each publication does, and the first one where
-    publish_started was lost. `boots` has every boot that has facts here, and whether it is lost.
+    publish_started was lost. What viewers were sent is of those who watch at the time, so that of the last one holds.
+    `boots` has every boot that has facts here, and whether it is lost.
     """
     found = (
         _starts(started)
@@ -51,6 +53,7 @@ def publications(started: DataFrame, stopped: DataFrame, samples: DataFrame, boo
         F.when(is_lost, F.lit(SERVER_LOST)).otherwise(F.col("reason")).alias("end_reason"),
         F.coalesce("duration_us", last_seen_at_us - started_at_us).alias("duration_us"),
         *(F.coalesce(f"stop_{name}", f"sampled_{name}", F.lit(0)).alias(name) for name in _COUNTERS),
+        *(F.when(~is_stopped, F.col(name)).alias(name) for name in _OF_VIEWERS),
         (~is_stopped).alias("is_estimated"),
     )
 
@@ -91,6 +94,7 @@ def _sampled(samples: DataFrame) -> DataFrame:
         F.min(F.col("at_us") - F.col("interval_us")).alias("first_sampled_us"),
         F.max("at_us").alias("last_sampled_us"),
         *(F.max(name).alias(f"sampled_{name}") for name in _COUNTERS),
+        *(F.max_by(name, "at_us").alias(name) for name in _OF_VIEWERS),
     )
 
 

@@ -1,7 +1,8 @@
 """gold.usage: what a stream received and sent on a UTC day, as one would bill it.
 
 Percentiles of bandwidth are by nearest rank over the minutes in which anything went that way, a minute being the sum of
-its bytes spread over 60 seconds.
+its bytes spread over 60 seconds. What a lost server had sent beyond the samples of its viewers counts in the minute in
+which they were last seen.
 """
 
 from typing import Final
@@ -14,11 +15,18 @@ from penstock.pipeline.transforms.common import MINUTE_US, whole
 _BILLED_PERCENT: Final = 95
 
 
-def usage(audience: DataFrame, stream_health: DataFrame) -> DataFrame:
-    """One row for each stream and day with a publisher or a viewer. Takes whole days of both."""
+def usage(audience: DataFrame, stream_health: DataFrame, untold: DataFrame) -> DataFrame:
+    """One row for each stream and day with a publisher or a viewer. Takes whole days of all three."""
     nothing = F.lit(0).cast("bigint")
-    sent = audience.select(
-        "app", "stream", "minute", nothing.alias("ingress_bytes"), "egress_bytes", "watched_us", "is_estimated"
+    # Views that a lost server left are in the audience of the minute, so there is a row to add to.
+    sent = audience.join(F.broadcast(untold), ["app", "stream", "minute"], "left").select(
+        "app",
+        "stream",
+        "minute",
+        nothing.alias("ingress_bytes"),
+        _with("egress_bytes", "untold_bytes"),
+        _with("watched_us", "untold_us"),
+        "is_estimated",
     )
     received = stream_health.select(
         "app",
@@ -53,6 +61,10 @@ def usage(audience: DataFrame, stream_health: DataFrame) -> DataFrame:
             "is_estimated",
         )
     )
+
+
+def _with(told: str, untold: str) -> Column:
+    return (F.col(told) + F.coalesce(F.col(untold), F.lit(0))).alias(told)
 
 
 def _billed_bps(bytes_name: str) -> Column:
