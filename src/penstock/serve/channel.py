@@ -14,6 +14,7 @@ from penstock.relay.log import EntryPoint, Flush, FrameEncoders, StreamLog
 from penstock.serve.observer import Observer
 from penstock.serve.reactor import Timer
 from penstock.serve.settings import AppSettings, JoinPolicy
+from penstock.serve.transport import send_to_each
 from penstock.serve.viewer import Viewer
 
 _SENDFILE_FROM_BYTES = 2 * 1024
@@ -48,7 +49,8 @@ class Channel:
         self._encoders = encoders
         self._observer = observer
         # Dicts used as ordered sets: walked on every flush, left from anywhere.
-        self._in_step: dict[Viewer, None] = {}
+        self._in_step: dict[Viewer, int] = {}
+        """With their sockets: a walk over those alone does not fetch each viewer from memory."""
         self._in_step_by_copy: dict[Viewer, None] = {}
         self._selective: dict[Viewer, None] = {}
         self._waiting: dict[Viewer, None] = {}
@@ -87,28 +89,16 @@ class Channel:
 
     def _send_in_step(self, flush: Flush) -> None:
         size = flush.size
-        short: list[tuple[Viewer, int]] = []
-        descriptor = flush.segment.buffer.descriptor
-        if size < _SENDFILE_FROM_BYTES or descriptor is None:
-            data = b"".join(flush.pieces)
-            write = os.write
-            for viewer in self._in_step:
-                try:
-                    sent = write(viewer.descriptor, data)
-                except OSError as error:
-                    sent = 0 if isinstance(error, BlockingIOError) else -1
-                if sent != size:
-                    short.append((viewer, sent))
+        file = flush.segment.buffer.descriptor
+        sockets = list(self._in_step.values())
+        if size < _SENDFILE_FROM_BYTES or file is None:
+            sent_to_each = send_to_each(os.write, sockets, b"".join(flush.pieces))
         else:
-            offset = flush.position - flush.segment.start
-            sendfile = os.sendfile
-            for viewer in self._in_step:
-                try:
-                    sent = sendfile(viewer.descriptor, descriptor, offset, size)
-                except OSError as error:
-                    sent = 0 if isinstance(error, BlockingIOError) else -1
-                if sent != size:
-                    short.append((viewer, sent))
+            sent_to_each = send_to_each(os.sendfile, sockets, file, flush.position - flush.segment.start, size)
+        if sent_to_each.count(size) == len(sockets):
+            return
+        sent_by_viewer = zip(self._in_step, sent_to_each, strict=True)
+        short = [(viewer, sent) for viewer, sent in sent_by_viewer if sent != size]
         self._fall_out_of_step(short, flush.position)
 
     def _send_copies(self, flush: Flush) -> None:
@@ -145,7 +135,10 @@ class Channel:
         """Nothing is left to send to a viewer: from now on it is in step."""
         if viewer.is_shared:
             viewer.is_in_step = True
-            (self._in_step if viewer.peer.can_send_files else self._in_step_by_copy)[viewer] = None
+            if viewer.peer.can_send_files:
+                self._in_step[viewer] = viewer.descriptor
+            else:
+                self._in_step_by_copy[viewer] = None
 
     def fall_out(self, viewer: Viewer) -> None:
         """A viewer in step has something else to be sent first."""
