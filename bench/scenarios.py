@@ -10,7 +10,7 @@ FPS = 30
 AUDIO_PER_S = 43
 MESSAGES_PER_S = FPS + AUDIO_PER_S
 
-FAN_OUT_ROWS = ("nginx", "penstock", "floor message", "floor frame")
+FAN_OUT_ROWS = ("nginx", "penstock", "penstock frame", "floor message", "floor frame")
 SERVER_ROWS = ("nginx", "penstock")
 
 

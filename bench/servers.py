@@ -66,7 +66,8 @@ format = "json"
 class Contestant:
     """One row of the table: a server in one configuration, or the floor at one flush policy.
 
-    `floor` is the row of the floor that sends as often; `flush` is how this row sends, where it can be told.
+    `floor` is the row of the floor that sends as often, None if how often follows the load; `flush` is how this row
+    sends, where it can be told.
     """
 
     name: str
@@ -82,11 +83,11 @@ CONTESTANTS = {
     each.name: each
     for each in (
         Contestant("nginx", "nginx", floor="floor message", config=NGINX_CONFIG),
-        Contestant("penstock", "penstock", floor="floor frame", config=PENSTOCK_QUIET),
+        Contestant("penstock", "penstock", config=PENSTOCK_QUIET),
         Contestant("penstock frame", "penstock", floor="floor frame", flush="frame", config=PENSTOCK_QUIET),
         Contestant("penstock 50 ms", "penstock", floor="floor 50 ms", flush="50ms", config=PENSTOCK_QUIET),
         Contestant("penstock 100 ms", "penstock", floor="floor 100 ms", flush="100ms", config=PENSTOCK_QUIET),
-        Contestant("penstock all on", "penstock", floor="floor frame", config=PENSTOCK_ALL_ON, record="all"),
+        Contestant("penstock all on", "penstock", config=PENSTOCK_ALL_ON, record="all"),
         # Each by the cheaper call: sendfile pays off from about 16 kB.
         Contestant("floor message", "floor", flush="message", by="write"),
         Contestant("floor frame", "floor", flush="frame"),

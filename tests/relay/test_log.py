@@ -73,6 +73,23 @@ def test_each_record_says_where_its_message_is() -> None:
         assert (entry.is_key, entry.is_setup) == (frame.is_key, frame.is_setup)
 
 
+def test_the_next_video_frame_is_expected_by_the_pace_of_the_last_ones() -> None:
+    log = new_log()
+    assert log.next_video_at is None, "there may be no video at all"
+    *_, last = live(log, 4.0, fps=25, start=100.0)
+    assert log.next_video_at == pytest.approx(last + 0.040, abs=0.001)
+    *_, last = live(log, 4.0, fps=50, start=104.0)
+    assert log.next_video_at == pytest.approx(last + 0.020, abs=0.001)
+
+
+def test_two_frames_that_come_together_do_not_change_the_pace() -> None:
+    log = new_log()
+    for pair in range(100):
+        log.append(inter(pair * 80), 100.0 + pair * 0.080)
+        log.append(inter(pair * 80 + 40), 100.0 + pair * 0.080)
+    assert log.next_video_at == pytest.approx(100.0 + 99 * 0.080 + 0.040, abs=0.005)
+
+
 def test_audio_alone_is_no_reason_to_hurry() -> None:
     log = new_log()
     log.append(audio(0), 0.0)

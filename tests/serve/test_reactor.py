@@ -298,3 +298,26 @@ def test_a_loop_with_nothing_to_do_sleeps(stage: Stage) -> None:
     stage.reactor.call_later(0.3, stage.reactor.stop)
     stage.run()
     assert len(rounds) <= 3
+
+
+def test_the_loop_knows_how_busy_it_is(stage: Stage) -> None:
+    reactor = stage.reactor
+    shares: list[float] = []
+
+    def work_until(end: float) -> None:
+        if time.monotonic() >= end:
+            shares.append(reactor.busy_share)
+            reactor.stop()
+            return
+        busy_until = time.monotonic() + 0.010
+        while time.monotonic() < busy_until:
+            pass
+        reactor.call_at(time.monotonic() + 0.010, lambda: work_until(end))
+
+    reactor.call_at(time.monotonic() + 0.6, reactor.stop)
+    stage.run()
+    assert reactor.busy_share < 0.2
+    reactor.call_at(0.0, lambda: work_until(time.monotonic() + 3.0))
+    stage.run()
+    # Half of its time it works; a machine with others on it only makes that more.
+    assert shares[0] > 0.35

@@ -24,6 +24,7 @@ _QUIET_POINT_GAP_S = 1.0
 """Without video any message is a place to enter; one a second is remembered."""
 _JUMP_BACK_MS = 1000
 """Audio and video are not quite in order of time; beyond this the encoder has set its clock back."""
+_INTERVAL_SMOOTHING = 0.1
 _SPARE_PART = 16
 """Once memory is short, a sixteenth of it more is freed, so that not every flush has to look at all logs."""
 
@@ -119,6 +120,7 @@ class StreamLog:
         self.has_video = False
         """Whether video comes. When it has stopped for long, those who join begin with audio."""
         self._video_at = 0.0
+        self._video_interval_s = 0.0
         self.has_unflushed_video = False
         self.unflushed_since: float | None = None
         budget.join(self)
@@ -138,11 +140,17 @@ class StreamLog:
         """Bytes that no cursor sees yet."""
         return self._appended - self.head
 
+    @property
+    def next_video_at(self) -> float | None:
+        """When the next frame of video should come, by the pace of the last ones; None: no video comes."""
+        return self._video_at + self._video_interval_s if self.has_video else None
+
     def append(self, frame: Frame, now: float) -> None:
         """Take one message from the publisher."""
         kind, timestamp_ms, payload, is_key, is_setup, is_malformed, _ = frame
         if kind is _VIDEO:
             self.has_unflushed_video = True
+            self._video_interval_s += (now - self._video_at - self._video_interval_s) * _INTERVAL_SMOOTHING
             self._video_at = now
             if not self.has_video:
                 self._see_first_video()
@@ -174,6 +182,7 @@ class StreamLog:
 
     def _see_first_video(self) -> None:
         self.has_video = True
+        self._video_interval_s = 0.0
         # A player that began at an audio message would have to wait for its first picture.
         self.forget_entry_points()
 

@@ -45,7 +45,7 @@ def _app_settings(app: AppConfig, max_viewers_per_stream: int) -> AppSettings:
     grid_s = app.flush.period_ms / 1000 if isinstance(app.flush, FlushGrid) else None
     return AppSettings(
         join=JoinPolicy(app.join),
-        flush=FlushPolicy(grid_s=grid_s, widens=app.flush == "auto"),
+        flush=FlushPolicy(grid_s=grid_s, adapts=app.flush == "auto"),
         may_replace_publisher=app.takeover == "replace",
         grace_s=app.grace_s,
         play_wait_s=app.play_wait_s,

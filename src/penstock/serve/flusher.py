@@ -10,7 +10,7 @@ from functools import partial
 from penstock.serve.channel import Channel
 from penstock.serve.meter import RoundTimes
 from penstock.serve.observer import Observer
-from penstock.serve.pacer import Pacer
+from penstock.serve.pacer import Pacer, Waiting
 from penstock.serve.reactor import Reactor
 from penstock.serve.settings import ServerSettings
 
@@ -75,9 +75,8 @@ class Flusher:
         if not channel.viewers:
             # Nobody waits for it: fewer and larger writes.
             return log.unflushed_since + (_UNWATCHED_WAIT_S if log.unflushed_bytes < _UNWATCHED_BYTES else 0.0)
-        return self.pacer.due_at(
-            channel.app.flush, log.unflushed_since, self._settings.max_flush_wait_s, has_video=log.has_unflushed_video
-        )
+        waiting = Waiting(log.unflushed_since, log.has_unflushed_video, log.next_video_at)
+        return self.pacer.due_at(channel.app.flush, waiting, self._settings.max_flush_wait_s, self._reactor.busy_share)
 
     def _on_timer(self, channel: Channel) -> None:
         channel.flush_timer = None

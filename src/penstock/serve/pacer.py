@@ -1,9 +1,10 @@
-"""When to flush: with each video frame, on a grid, and wider under load.
+"""When to flush: at once, with each video frame, or on a grid; the busier the server is, the less often.
 
 Owns the choice of the moment and the measure of how long a round of sending takes. Knows no sockets and no clock.
 """
 
 import math
+from typing import NamedTuple
 
 from penstock.serve.settings import FlushPolicy
 
@@ -13,6 +14,15 @@ _WIDEN_ABOVE_S = 0.020
 _NARROW_BELOW_S = 0.004
 _CALM_S = 5.0
 _SMOOTHING = 0.1
+
+
+class Waiting(NamedTuple):
+    """What a stream has to send."""
+
+    since: float
+    has_video: bool
+    next_video_at: float | None = None
+    """When a frame of video should come, if the stream has any."""
 
 
 class Pacer:
@@ -43,11 +53,18 @@ class Pacer:
         self._changed_at = now
         self._smoothed_lag_s = (_WIDEN_ABOVE_S + _NARROW_BELOW_S) / 2
 
-    def due_at(self, policy: FlushPolicy, appended_at: float, max_wait_s: float, *, has_video: bool) -> float:
-        """When what was appended at a time is to be sent. A time in the past means now."""
+    def due_at(self, policy: FlushPolicy, waiting: Waiting, max_wait_s: float, busy_share: float) -> float:
+        """When what waits is to be sent. A time in the past means now."""
         grid_s = policy.grid_s
-        if policy.widens and self.grid_s is not None:
+        if policy.adapts and self.grid_s is not None:
             grid_s = max(self.grid_s, grid_s or 0.0)
         if grid_s is not None:
-            return math.ceil(appended_at / grid_s) * grid_s
-        return appended_at if has_video else appended_at + max_wait_s
+            return math.ceil(waiting.since / grid_s) * grid_s
+        if waiting.has_video:
+            return waiting.since
+        if policy.adapts:
+            # The more there is to do, the more it pays to send audio along with a frame of video.
+            max_wait_s *= min(busy_share / max(1.0 - busy_share, busy_share), 1.0)
+            if waiting.next_video_at is not None and waiting.next_video_at > waiting.since + max_wait_s:
+                return waiting.since
+        return waiting.since + max_wait_s

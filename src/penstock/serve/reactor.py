@@ -21,6 +21,8 @@ READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
 _MAX_EVENTS = 1024
 _GATHER_INTERVAL_S = 0.100
+_LOAD_INTERVAL_S = 0.250
+_LOAD_SMOOTHING = 0.25
 _MAX_FAILURES = 10
 
 
@@ -61,6 +63,10 @@ class Reactor:
         """Called once after each round of events, before the next wait."""
         self.now = time.monotonic()
         """The clock as of the last wake-up: one reading serves a whole round."""
+        self.busy_share = 0.0
+        """How much of its time the loop does not wait, over the last second or so."""
+        self._busy_s = 0.0
+        self._load_from = self.now
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.add(self._wake_read, READ, self._on_wake)
 
@@ -128,8 +134,12 @@ class Reactor:
         poll = self._epoll.poll
         callbacks = self._callbacks
         while self._is_running:
-            events = poll(self._timeout_s(), _MAX_EVENTS)
+            waits_from = time.monotonic()
+            self._busy_s += waits_from - self.now
+            events = poll(self._timeout_s(waits_from), _MAX_EVENTS)
             self.now = time.monotonic()
+            if self.now - self._load_from >= _LOAD_INTERVAL_S:
+                self._take_load()
             if self._gathered and self.now >= self._gather_at:
                 self._gather_at = self.now + _GATHER_INTERVAL_S
                 events += self._gathering_epoll.poll(0, _MAX_EVENTS)
@@ -163,7 +173,12 @@ class Reactor:
         self._epoll.close()
         self._gathering_epoll.close()
 
-    def _timeout_s(self) -> float:
+    def _take_load(self) -> None:
+        share = self._busy_s / (self.now - self._load_from)
+        self.busy_share += (share - self.busy_share) * _LOAD_SMOOTHING
+        self._busy_s, self._load_from = 0.0, self.now
+
+    def _timeout_s(self, now: float) -> float:
         timers = self._timers
         # A cancelled timer must not wake us: most are, as a video frame comes before the wait for one is over.
         while timers and timers[0][2].callback is None:
@@ -174,7 +189,7 @@ class Reactor:
         if due == math.inf:
             return -1
         # Rounded up to the millisecond that epoll counts in, so that a timer is never just missed.
-        return max(0.0, due - time.monotonic() + 0.0005)
+        return max(0.0, due - now + 0.0005)
 
     def _run_timers(self) -> None:
         now = self.now

@@ -22,8 +22,8 @@ class FlushPolicy:
 
     grid_s: float | None = None
     """At multiples of this; None: with each video frame."""
-    widens: bool = True
-    """Whether it widens by itself while the server is under load."""
+    adapts: bool = True
+    """Whether it follows the load: audio goes at once while there is time to spare, and under load all goes wider."""
 
 
 @dataclass(frozen=True, slots=True)
