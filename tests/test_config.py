@@ -89,6 +89,7 @@ KEYS: dict[str, tuple[list[Any], list[Any]]] = {
     "relay.max_log_s": (SECONDS, [0, *NO_SECONDS]),
     "relay.max_log_bytes": (BYTES, [0, *NO_BYTES]),
     "relay.max_total_log_bytes": ([("2 GB", 2 * 10**9)], [0, *NO_BYTES]),
+    "relay.ffmpeg_lookback_s": ([("5.5s", 5.5), (0, 0.0)], [61, *NO_SECONDS]),
     "relay.slow_viewer_s": (SECONDS, [0, *NO_SECONDS]),
     "recording.streams": (
         [

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.media.frame import Frame, FrameKind
+from penstock.relay.entry_points import EntryPoint, EntryPoints
 from penstock.relay.segment import ENTRY_BYTES, Entry, Segment, SegmentStore
 from penstock.relay.setup import Setup
 
@@ -38,15 +39,8 @@ class LogLimits:
     max_bytes: int = 64 * 1024 * 1024
     min_segment_bytes: int = 32 * 1024
     max_segment_bytes: int = 4 * 1024 * 1024
-
-
-class EntryPoint(NamedTuple):
-    """A place where a cursor may begin: at a key frame, or at any message of a stream without video."""
-
-    position: int
-    timestamp_ms: int
-    setup: Setup
-    at: float
+    lookback_s: float = 0.0
+    """Of a stream with audio alone or video alone, so much is kept for those who want to begin that far back."""
 
 
 class Flush(NamedTuple):
@@ -104,7 +98,7 @@ class StreamLog:
         self._limits = limits
         self._budget = budget
         self._segments: deque[Segment] = deque()
-        self._points: deque[EntryPoint] = deque(maxlen=limits.max_gops)
+        self._points = EntryPoints(limits.max_gops, limits.max_age_s, limits.lookback_s)
         self._pieces: list[bytes] = []
         self._entries: list[Entry] = []
         self._first_unflushed_point: EntryPoint | None = None
@@ -133,7 +127,12 @@ class StreamLog:
     @property
     def newest_point(self) -> EntryPoint | None:
         """Where one who joins or skips begins, if there is such a place."""
-        return self._points[-1] if self._points else None
+        return self._points.newest
+
+    @property
+    def lookback_point(self) -> EntryPoint | None:
+        """Where one begins who wants to see some time of a stream that has audio alone or video alone."""
+        return self._points.to_look_back if self.setup.has_one_kind else self._points.newest
 
     @property
     def unflushed_bytes(self) -> int:
@@ -163,7 +162,9 @@ class StreamLog:
             self.setup = self.setup.with_frame(frame)
         elif is_key or (kind is FrameKind.AUDIO and self._is_quiet_point(now)):
             point = EntryPoint(position, timestamp_ms, self.setup, now)
-            self._points.append(point)
+            self._points.add(point)
+            if not self.setup.has_one_kind:
+                self._points.forget_lookback()
             if self._first_unflushed_point is None:
                 self._first_unflushed_point = point
         encoded = self._encoders[kind](timestamp_ms, payload)
@@ -191,7 +192,8 @@ class StreamLog:
             if now - self._video_at <= self._limits.max_age_s:
                 return False
             self.has_video = False
-        return not self._points or now - self._points[-1].at >= _QUIET_POINT_GAP_S
+        newest = self._points.newest
+        return newest is None or now - newest.at >= _QUIET_POINT_GAP_S
 
     def flush(self, now: float) -> Flush | None:
         """Make what was appended visible, in one segment; None if nothing was."""
@@ -230,11 +232,10 @@ class StreamLog:
     def _trim(self, now: float) -> None:
         """Drop what is older than the limits allow, by whole segments. The newest entry point stays if it can."""
         limits = self._limits
-        points = self._points
-        while len(points) > 1 and now - points[1].at > limits.max_age_s:
-            points.popleft()
-        if points:
-            self._drop_before(points[0].position)
+        self._points.forget_old(now)
+        first_position = self._points.first_position
+        if first_position is not None:
+            self._drop_before(first_position)
         else:
             while len(self._segments) > 1 and now - self._segments[1].opened_at > limits.max_age_s:
                 self._drop_first()
@@ -243,9 +244,9 @@ class StreamLog:
 
     def cut_back(self) -> None:
         """Memory is short: keep no more than the newest entry point needs; without one, the newest segment."""
-        while len(self._points) > 1:
-            self._points.popleft()
-        self._drop_before(self._points[0].position if self._points else self.head)
+        self._points.forget_all_but_newest()
+        newest = self._points.newest
+        self._drop_before(self.head if newest is None else newest.position)
 
     def drop_everything(self) -> None:
         """Memory is shorter still: those in step go on, everybody else has to wait for the next entry point."""
@@ -261,8 +262,7 @@ class StreamLog:
         self.held_bytes -= segment.held_bytes
         if segment.drop():
             self._budget.give_back(segment.held_bytes)
-        while self._points and self._points[0].position < self.start:
-            self._points.popleft()
+        self._points.forget_before(self.start)
 
     def unpin(self, segment: Segment) -> None:
         """A cursor is done with a segment."""

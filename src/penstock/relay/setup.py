@@ -28,6 +28,11 @@ class Setup:
     """As onMetaData gives it: the number of a legacy codec, or a FourCC read as a number. None: no audio came."""
     video_codec_id: float | None = None
 
+    @property
+    def has_one_kind(self) -> bool:
+        """Whether audio came and no video, or video and no audio."""
+        return (self.audio_codec_id is None) is not (self.video_codec_id is None)
+
     def with_frame(self, frame: Frame) -> "Setup":
         """The set-up after a set-up message. One goes when later ones fill its every slot, or if it is too much."""
         filled: set[SetupSlot] = set()

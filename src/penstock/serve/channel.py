@@ -9,8 +9,9 @@ import os
 from typing import Protocol
 
 from penstock.media.frame import FrameKind
+from penstock.relay.entry_points import EntryPoint
 from penstock.relay.hub import LiveStream
-from penstock.relay.log import EntryPoint, Flush, FrameEncoders, StreamLog
+from penstock.relay.log import Flush, FrameEncoders, StreamLog
 from penstock.serve.observer import Observer
 from penstock.serve.reactor import Timer
 from penstock.serve.settings import AppSettings, JoinPolicy
@@ -189,6 +190,8 @@ class Channel:
         log = self.log
         if not self.stream.is_live:
             return False
+        if viewer.looks_back and self.app.join is JoinPolicy.KEYFRAME:
+            point = log.lookback_point
         if self.app.join is not JoinPolicy.LIVE and point is not None and point.position >= viewer.left_off_position:
             position, setup, timestamp_ms = point.position, point.setup, point.timestamp_ms
         elif log.head > 0 and self._may_begin_at_head(viewer, now):

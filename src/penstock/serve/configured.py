@@ -27,7 +27,12 @@ def settings_of(config: Config) -> ServerSettings:
             chunk_size=config.rtmp.chunk_bytes,
             max_message_bytes=limits.max_message_bytes,
         ),
-        log_limits=LogLimits(max_gops=relay.max_log_gops, max_age_s=relay.max_log_s, max_bytes=relay.max_log_bytes),
+        log_limits=LogLimits(
+            max_gops=relay.max_log_gops,
+            max_age_s=relay.max_log_s,
+            max_bytes=relay.max_log_bytes,
+            lookback_s=relay.ffmpeg_lookback_s,
+        ),
         max_total_log_bytes=relay.max_total_log_bytes,
         max_connections=limits.max_connections,
         max_connections_per_ip=limits.max_connections_per_ip,

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from penstock.serve.channel import Channel
     from penstock.serve.peer import Peer
 
+_FFMPEG = "LNX 9,0,124,2"
+"""What a player made with FFmpeg's libraries calls itself, if it is not told to say something else."""
+
 
 class Viewer:
     """One play."""
@@ -67,6 +70,15 @@ class Viewer:
     def is_shared(self) -> bool:
         """Whether it is sent the shared encoding straight from the log."""
         return self.selection.is_everything and self.peer.plays == 1
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether it begins further back in a stream of audio alone or video alone.
+
+        FFmpeg shows nothing of such a stream before it has seen five seconds of it, and is five seconds late after
+        that: it is as late with five seconds that are over, and need not wait for them.
+        """
+        return self.first_frame_at is None and self.peer.client == _FFMPEG
 
     @property
     def position(self) -> int:

@@ -1,0 +1,84 @@
+"""Entry points: where in a log one may begin.
+
+Owns which of them are remembered: the newest ones, for those who join or skip, and in a stream of audio alone or video
+alone some that are older, for those who want to look back. What lies before the first of them need not be kept.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from penstock.relay.setup import Setup
+
+_LOOKBACK_GAP_S = 0.5
+"""Places to look back from are at least so far apart, so that a flood of key frames is not a flood of them."""
+
+
+class EntryPoint(NamedTuple):
+    """A place where a cursor may begin: at a key frame, or at any message of a stream without video."""
+
+    position: int
+    timestamp_ms: int
+    setup: Setup
+    at: float
+
+
+class EntryPoints:
+    """Those of one log, oldest first."""
+
+    def __init__(self, max_points: int, max_age_s: float, lookback_s: float) -> None:
+        self._max_age_s = max_age_s
+        self._lookback_s = min(lookback_s, max_age_s)
+        self._newest: deque[EntryPoint] = deque(maxlen=max_points)
+        self._to_look_back: deque[EntryPoint] = deque()
+
+    @property
+    def newest(self) -> EntryPoint | None:
+        """The last one."""
+        return self._newest[-1] if self._newest else None
+
+    @property
+    def to_look_back(self) -> EntryPoint | None:
+        """The one far enough back for those who want to look back; the first, if there was less to see so far."""
+        return self._to_look_back[0] if self._to_look_back else self.newest
+
+    @property
+    def first_position(self) -> int | None:
+        """What lies before it nobody will begin with."""
+        return min((point.position for point in (*self._newest, *self._to_look_back)), default=None)
+
+    def add(self, point: EntryPoint) -> None:
+        """There is a new one."""
+        self._newest.append(point)
+        if not self._lookback_s:
+            return
+        points = self._to_look_back
+        if not points or point.at - points[-1].at >= _LOOKBACK_GAP_S:
+            points.append(point)
+        while len(points) > 1 and point.at - points[1].at >= self._lookback_s:
+            points.popleft()
+
+    def forget_old(self, now: float) -> None:
+        """Those go that are too old, if there is a newer one that is old enough itself."""
+        while len(self._newest) > 1 and now - self._newest[1].at > self._max_age_s:
+            self._newest.popleft()
+
+    def forget_before(self, position: int) -> None:
+        """What lies there is gone."""
+        for points in (self._newest, self._to_look_back):
+            while points and points[0].position < position:
+                points.popleft()
+
+    def forget_lookback(self) -> None:
+        """Nobody needs to look back any more."""
+        self._to_look_back.clear()
+
+    def forget_all_but_newest(self) -> None:
+        """Memory is short."""
+        self.forget_lookback()
+        while len(self._newest) > 1:
+            self._newest.popleft()
+
+    def clear(self) -> None:
+        """There is none any more."""
+        self.forget_lookback()
+        self._newest.clear()
