@@ -22,8 +22,10 @@ def untold(views: DataFrame, publications: DataFrame) -> DataFrame:
     Takes the publications of lost servers, and of the same servers all views that were there when those were last seen.
     Streams whose last sample has no sums, as older servers tell them, have no row.
     """
+    # Few rows on either side, for which exchanges between stages cost more than the work: as few of them as can be.
     sampled = (
         publications.where(F.col("end_reason") == SERVER_LOST)
+        .coalesce(1)
         .groupBy(*_ON_SERVER)
         .agg(
             F.max(micros_of("last_seen_at")).alias("sampled_at_us"),
@@ -38,6 +40,7 @@ def untold(views: DataFrame, publications: DataFrame) -> DataFrame:
         views.where(~F.col("is_failed_start"))
         .join(F.broadcast(sampled), _ON_SERVER)
         .where(is_in_sums)
+        .repartition("app", "stream")
         .groupBy(*_ON_SERVER, "viewers_sent_bytes", "viewers_watched_us")
         .agg(
             F.max(F.when(is_lost, F.col("last_seen_at"))).alias("last_seen_at"),
