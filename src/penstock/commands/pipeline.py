@@ -29,6 +29,10 @@ _MODULES = {
 }
 """Who does what; the second one if the first has nothing to say."""
 
+_REPORT_DAYS = 30
+"""A page about years takes long to make, and says little about any day."""
+_MOST_DAYS = 36_500
+
 _ZONE = ("--timezone", "ZONE", "show times in this zone, such as Europe/Berlin (UTC)")
 
 
@@ -57,7 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     report = add("report", "write one page, or JSON, about audience, quality, health, usage and recordings")
     report.add_argument("--out", metavar="FILE", type=Path, help="where to write it (penstock-report.html)")
     report.add_argument("--format", choices=("html", "json"), default="html", dest="output_format")
-    report.add_argument("--days", metavar="N", type=int, help="the last N days only")
+    report.add_argument(
+        "--days", metavar="N", type=_days, default=_REPORT_DAYS, help=f"the last N days, or all ({_REPORT_DAYS})"
+    )
     report.add_argument(_ZONE[0], metavar=_ZONE[1], default="UTC", help=_ZONE[2])
 
     view = add("view", "tell what one viewer saw, moment by moment")
@@ -91,6 +97,15 @@ def _add_spark(action: argparse.ArgumentParser, *, with_wait: bool = True) -> No
     action.add_argument("--log-format", metavar="FORMAT", dest="--log-format", help="json or console (json)")
     if with_wait:
         action.add_argument("--wait", metavar="TIME", help="wait so long for another writer to finish, such as 5m")
+
+
+def _days(text: str) -> int | None:
+    """How many days a report is about; None: all that there are."""
+    if text == "all":
+        return None
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of days, nor all")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
