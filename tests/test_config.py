@@ -80,6 +80,7 @@ KEYS: dict[str, tuple[list[Any], list[Any]]] = {
     ),
     "limits.max_viewers_per_stream": (COUNTS, NO_COUNTS),
     "limits.max_publish_bps": ([(10**6, 10**6), ("8 Mbit/s", 8 * 10**6), ("9.5kbit/s", 9500)], ["8 MB", 1, True, ""]),
+    "limits.max_publish_messages_per_s": ([(100, 100), (5000, 5000)], [99, *NO_COUNTS]),
     "limits.max_message_bytes": (BYTES, [2**24, *NO_BYTES]),
     "limits.handshake_deadline_s": (SECONDS, [0, "2h", *NO_SECONDS]),
     "limits.connect_deadline_s": (SECONDS, [0, *NO_SECONDS]),

@@ -118,6 +118,8 @@ class Limits(_Section):
     max_viewers_per_stream: Annotated[int, _count(1, 1_000_000)] = 10_000
     max_publish_bps: Annotated[int, PlainValidator(partial(read_bits_per_second, low=8 * KB, high=100 * GB))] = 200 * MB
     """What one publisher may send, in bits per second. The best 4K encoders stay below half of the default."""
+    max_publish_messages_per_s: Annotated[int, _count(100, 10_000_000)] = 20_000
+    """A camera with sound sends a hundred; a file that is sent as fast as it can be, some thousands."""
     max_message_bytes: Annotated[int, _bytes(64 * KB, 0xFFFFFF)] = 0xFFFFFF
     """RTMP counts the length of a message in 24 bits."""
     handshake_deadline_s: Annotated[float, _seconds(0.1, HOUR)] = 5.0

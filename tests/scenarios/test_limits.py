@@ -10,11 +10,14 @@ import pytest
 
 from tests.scenarios.hostile_stage import SHORT_DEADLINES, Stage, hostile_stage, judge
 from tests.support.hostile_clients import (
+    AUDIO,
     SET_CHUNK_SIZE,
     VIDEO,
     HostileClient,
+    basic_header,
     command,
     control,
+    flood,
     full_header,
     hostile_crowd,
     message,
@@ -84,6 +87,14 @@ def test_who_publishes_too_fast_is_closed(stage: Stage) -> None:
             time.sleep(0.01)
         assert time.monotonic() < give_up_at
     assert "publish bandwidth" in limits_hit(stage)
+
+
+def test_who_publishes_too_many_messages_is_closed(stage: Stage) -> None:
+    with stage.attack(max_growth_bytes=70_000_000), HostileClient(stage.port) as client:
+        client.publishing("many").send(full_header(4, AUDIO, 0, stream_id=1))
+        flood([(client, basic_header(3, 4) * 1000)], 4.0)
+        assert client.is_refused(1.0)
+    assert "publish messages" in limits_hit(stage)
 
 
 def test_who_publishes_below_the_limit_goes_on(stage: Stage) -> None:

@@ -38,6 +38,7 @@ def settings_of(config: Config) -> ServerSettings:
         max_connections_per_ip=limits.max_connections_per_ip,
         exempts_loopback=limits.exempts_loopback,
         max_publish_bps=limits.max_publish_bps,
+        max_publish_messages_per_s=limits.max_publish_messages_per_s,
         handshake_deadline_s=limits.handshake_deadline_s,
         connect_deadline_s=limits.connect_deadline_s,
         ping_interval_s=limits.ping_interval_s,

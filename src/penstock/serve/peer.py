@@ -5,7 +5,7 @@ matter, and what events mean is `station`'s.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.errors import ProtocolViolation
 from penstock.protocol.events import Event, MediaReceived, PlayEnded, PublishEnded
@@ -30,11 +30,27 @@ _EVENT_COST = 32
 _NEXT_TURN_S = 0.001
 
 
+class Measure(NamedTuple):
+    """What had come from a peer by a time."""
+
+    at: float
+    received_bytes: int
+    handled: int
+
+
+class Rate(NamedTuple):
+    """What comes from a peer, each second."""
+
+    bits: float
+    messages: float
+
+
 class Peer(Outlet):
     """One connection."""
 
     __slots__ = (
         "_events",
+        "_handled",
         "_has_rest",
         "_is_gathered",
         "_is_patient",
@@ -96,7 +112,9 @@ class Peer(Outlet):
         self._has_rest = False
         """Whether the session has events that were left for another turn."""
         self._turn: Timer | None = None
-        self._measures = ((reactor.now, 0), (reactor.now, 0))
+        self._handled = 0
+        """Messages taken from it; a request counts as several, since it costs as much."""
+        self._measures = (Measure(reactor.now, 0, 0),) * 2
         self._events = READ
         reactor.add(self.descriptor, READ, self._on_ready)
 
@@ -105,11 +123,13 @@ class Peer(Outlet):
         """Whether it is gone."""
         return self._is_closed
 
-    def measure_bps(self, now: float) -> float:
-        """Bits per second received since the measure before last, so that one burst is not taken for a rate."""
-        before = self._measures[0]
-        self._measures = (self._measures[1], (now, self.session.received_bytes))
-        return 8 * (self.session.received_bytes - before[1]) / max(now - before[0], 1.0)
+    def measure(self, now: float) -> Rate:
+        """What came since the measure before last, so that one burst is not taken for a rate."""
+        before, last = self._measures
+        self._measures = (last, Measure(now, self.session.received_bytes, self._handled))
+        seconds = max(now - before.at, 1.0)
+        bits = 8 * (self.session.received_bytes - before.received_bytes)
+        return Rate(bits / seconds, (self._handled - before.handled) / seconds)
 
     # Reading.
 
@@ -166,6 +186,7 @@ class Peer(Outlet):
                 # What it asks for is as large as the stream's publisher has made it: a play brings set-up.
                 left = 0 if self._queued_bytes >= self._max_queued_bytes else left - _EVENT_COST
         self._has_rest = left <= 0
+        self._handled += _MEDIA_PER_TURN - left
         reply = session.data_to_send()
         if reply:
             self.queue(reply)

@@ -51,6 +51,7 @@ class ServerSettings:
     max_connections_per_ip: int = 100
     exempts_loopback: bool = True
     max_publish_bps: int = 200_000_000
+    max_publish_messages_per_s: int = 20_000
     handshake_deadline_s: float = 5.0
     connect_deadline_s: float = 30.0
     ping_interval_s: float = 10.0

@@ -45,10 +45,7 @@ class Sweeper:
             peer.close(f"nothing heard for {settings.silent_peer_s:g} s")
         elif peer.reply_stalled_since is not None and now - peer.reply_stalled_since >= settings.stalled_reply_s:
             peer.close(f"answers not read for {settings.stalled_reply_s:g} s")
-        elif peer.publications and peer.measure_bps(now) > settings.max_publish_bps:
-            self._station.observer.limit_hit("publish bandwidth", f"{peer.address} sends too fast")
-            peer.close(f"more than {settings.max_publish_bps} bit/s published")
-        else:
+        elif not (peer.publications and self._sends_too_much(peer, now)):
             # One who sends is alive; it is pinged now and then all the same, to know how far away it is.
             since_ping_s = now - peer.pinged_at
             is_quiet = now - peer.heard_at >= settings.ping_interval_s
@@ -58,6 +55,19 @@ class Sweeper:
                 self._station.update_gathering(peer)
             for viewer in list(peer.viewers.values()):
                 self._sweep_viewer(viewer, now)
+
+    def _sends_too_much(self, peer: Peer, now: float) -> bool:
+        settings, rate = self._station.settings, peer.measure(now)
+        if rate.bits > settings.max_publish_bps:
+            limit, reason = "publish bandwidth", f"more than {settings.max_publish_bps} bit/s published"
+        elif rate.messages > settings.max_publish_messages_per_s:
+            limit = "publish messages"
+            reason = f"more than {settings.max_publish_messages_per_s} messages a second published"
+        else:
+            return False
+        self._station.observer.limit_hit(limit, f"{peer.address} sends too fast")
+        peer.close(reason)
+        return True
 
     def _sweep_viewer(self, viewer: Viewer, now: float) -> None:
         if viewer.cursor is None or viewer.is_in_step:
