@@ -52,6 +52,17 @@ def stage(tmp_path: Path, short: bytes) -> Stage:
     return Stage(tmp_path, short)
 
 
+def test_folders_may_have_names_that_look_like_globs(tmp_path: Path, short: bytes) -> None:
+    odd = tmp_path / "show [1] *what?* %d"
+    odd.mkdir()
+    stage = Stage(odd, short)
+    row = stage.run()
+    assert (row.status, row.reason, row.hls_segments, row.thumbnails) == ("archived", None, 2, 2)
+    assert row.mp4_path is not None
+    assert {row.mp4_path, row.hls_path, row.sheet_path} <= stage.files().keys()
+    assert codecs(stage.archive / row.mp4_path) == ["h264", "aac"]
+
+
 def test_a_whole_recording_gets_everything(stage: Stage, short: bytes) -> None:
     row = stage.run()
     assert row == ArchiveRow(

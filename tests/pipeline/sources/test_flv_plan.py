@@ -69,6 +69,23 @@ def test_a_folder_a_glob_a_file_and_a_list_name_recordings(folder: Path) -> None
     assert find_files([f"{folder.as_uri()}/one.flv"])[0].location.uri == f"{folder.as_uri()}/one.flv"
 
 
+def test_a_name_that_is_there_is_no_glob(tmp_path: Path) -> None:
+    odd = tmp_path / "show [1] *what?*" / "recordings"
+    (odd / "more").mkdir(parents=True)
+    # Which the name would mean if it were a glob.
+    (tmp_path / "show 1 what").mkdir()
+    for path in (odd / "one.flv", odd / "t[w]o.flv", odd / "more" / "three.flv", tmp_path / "show 1 what" / "not.flv"):
+        make_numbered(path, gops=1)
+    assert names([str(odd)]) == ["three.flv", "one.flv", "t[w]o.flv"]
+    assert names([f"{odd}/t[w]o.flv"]) == ["t[w]o.flv"]
+    assert names([f"{odd}/*.flv"]) == ["one.flv", "t[w]o.flv"]
+    assert names([f"{odd}/m?re"]) == ["three.flv"]
+    assert names([f"{tmp_path}/show [1] *"]) == ["not.flv"]
+    (tmp_path / "a").mkdir()
+    make_numbered(tmp_path / "axb.flv", gops=1)
+    assert names([f"{tmp_path.as_uri()}/a?b.flv"]) == ["axb.flv"]
+
+
 def test_relative_paths_and_globs_are_of_the_current_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
 

@@ -1,12 +1,13 @@
 """Files of recordings, by path or URI: found, opened, read at a place.
 
 Owns the way from what a user names (a file, a folder, a glob, a list of them) to files, and the one way to their bytes.
-Everything goes through pyarrow.fs, so a recording may lie on any file system that it knows. Files are read, never
-mapped: a mapped file that shrinks or whose disk fails ends the process.
+A name that is there is taken as it is, whatever characters it has. Everything goes through pyarrow.fs, so a recording
+may lie on any file system that it knows. Files are read, never mapped: a mapped file that shrinks or whose disk fails
+ends the process.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -92,8 +93,8 @@ def find_files(paths: Iterable[str]) -> list[FoundFile]:
 
 def _find(path: str) -> Iterator[FoundFile]:
     parts = path.split("/")
-    globs = [index for index, part in enumerate(parts) if _GLOB_CHARACTERS & set(part)]
-    before = parts[: globs[0]] if globs else parts
+    first_glob = _first_glob(parts)
+    before = parts[:first_glob]
     # Nothing before a glob is the current folder, nothing before its slash is the root.
     base = locate(("/".join(before) or "/") if before else ".")
     info = file_system(base).get_file_info(base.path)
@@ -102,22 +103,42 @@ def _find(path: str) -> Iterator[FoundFile]:
     if info.type is FileType.File:
         yield FoundFile(base, info.size)
         return
-    pattern = base.child("/".join(parts[globs[0] :])).path if globs else None
+    pattern = "/".join(parts[first_glob:])
     infos: list[FileInfo] = file_system(base).get_file_info(FileSelector(base.path, recursive=True))
     for each in infos:
         if each.type is FileType.File and _is_recording(each.path, base.path, pattern):
             yield FoundFile(Location(base.prefix, each.path), each.size)
 
 
-def _is_recording(path: str, base: str, pattern: str | None) -> bool:
+def _first_glob(parts: Sequence[str]) -> int:
+    """Which part of a path is the first that is a glob; how many there are if none is."""
+    for index, part in enumerate(parts):
+        # A folder may be called as a glob is written: what is there by that very name is meant.
+        if _GLOB_CHARACTERS & set(part) and not _is_there("/".join(parts[: index + 1])):
+            return index
+    return len(parts)
+
+
+def _is_there(path: str) -> bool:
+    try:
+        location = locate(path)
+    except ValueError:  # a glob is not always a URI
+        return False
+    # Of a URI a question mark and what follows is no part of the path.
+    is_whole = location.name == PurePosixPath(path).name
+    return is_whole and bool(file_system(location).get_file_info(location.path).type is not FileType.NotFound)
+
+
+def _is_recording(path: str, base: str, pattern: str) -> bool:
     below = PurePosixPath(path).relative_to(base)
     is_hidden = any(part.startswith(".") for part in below.parts)
     if is_hidden or below.suffix != RECORDING_SUFFIX:
         return False
-    if pattern is None:
+    if not pattern:
         return True
-    places = [PurePosixPath(path), *PurePosixPath(path).parents]
-    return any(place.match(pattern) for place in places[: len(below.parts)])
+    # With a root, or a pattern would match the end of a path.
+    rooted = PurePosixPath("/") / below
+    return any(place.match(f"/{pattern}") for place in (rooted, *rooted.parents[:-1]))
 
 
 class OpenFile:
