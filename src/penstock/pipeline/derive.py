@@ -17,12 +17,12 @@ from pyspark.sql import functions as F
 
 from penstock.pipeline.commits import Snapshot
 from penstock.pipeline.hours import hour_of_us, runs_of, shifted
-from penstock.pipeline.jobs.segments import read_segments
 from penstock.pipeline.lake import Lake
 from penstock.pipeline.plan import RECORDING_KINDS, Plan, hours_with_views_of, lost_boots, starts_in
 from penstock.pipeline.progress import Progress
 from penstock.pipeline.side_by_side import side_by_side
-from penstock.pipeline.storage import Storage
+from penstock.pipeline.sources.files import locate
+from penstock.pipeline.sources.manifest import finished_segments, read_rows
 from penstock.pipeline.tables import TABLES
 from penstock.pipeline.transforms.common import hour_of, micros_of
 from penstock.pipeline.transforms.connections import connections
@@ -215,7 +215,8 @@ class Derivation:
         if self.recordings is None:
             return
         known = {path for file in snapshot.files("silver.gops") for path in file.stats.get(_PATHS, ())}
-        finished = [each for each in read_segments(Storage(self.recordings)) if each.path not in known]
+        recorded = finished_segments(read_rows(locate(self.recordings)))
+        finished = [each for each in recorded if each.path not in known]
         if not finished:
             return
         self.progress.step(f"GOPs of {len(finished)} recordings")

@@ -14,8 +14,8 @@ from typing import Any
 
 from penstock.media.flv_index import is_key_video
 from penstock.media.flv_writer import FlvFileWriter
-from penstock.pipeline.jobs.segments import Segment
 from penstock.pipeline.sources.files import OpenFile, locate
+from penstock.pipeline.sources.manifest import Segment
 from penstock.serve.manifest import MANIFEST_NAME, SegmentRow, SegmentStatus, write_row
 from tests.support.ffmpeg import TINY_AAC_ARGUMENTS, TINY_H264_ARGUMENTS, find_ffmpeg
 from tests.support.processes import find_program
@@ -80,7 +80,9 @@ def segment_of(path: Path, /, **changes: Any) -> Segment:
         "path": path.name,
         "app": "live",
         "stream": "show",
+        "status": "closed",
         "started_at_us": STARTED_AT_US,
+        "ended_at": "",
         "duration_ms": 1,
         "bytes": path.stat().st_size if path.exists() else 1,
         "video": "H.264",
@@ -89,7 +91,7 @@ def segment_of(path: Path, /, **changes: Any) -> Segment:
     return Segment(**(values | changes))
 
 
-def manifest_row(segment: Segment, status: str = "closed") -> bytes:
+def manifest_row(segment: Segment) -> bytes:
     """A line by the server's own writer."""
     return write_row(
         SegmentRow(
@@ -98,7 +100,7 @@ def manifest_row(segment: Segment, status: str = "closed") -> bytes:
             path=segment.path,
             app=segment.app,
             stream=segment.stream,
-            status=SegmentStatus(status),
+            status=SegmentStatus(segment.status),
             reason=None,
             started_at=STARTED_AT,
             ended_at=None,

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.pipeline.jobs.archive_row import ArchiveOptions, ArchiveRow
 from penstock.pipeline.jobs.one_segment import archive_segment
-from penstock.pipeline.jobs.segments import Segment
+from penstock.pipeline.sources.manifest import Segment
 from penstock.pipeline.storage import Storage
 from tests.pipeline.jobs.recorded import STARTED_AT_US, codecs, decoding_errors, flv_bytes, packets, retimed, segment_of
 from tests.support.samples import flv_samples

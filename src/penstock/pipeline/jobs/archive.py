@@ -24,8 +24,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from penstock.pipeline.jobs.archive_row import ArchiveOptions, ArchiveRow
 from penstock.pipeline.jobs.one_segment import archive_segment
 from penstock.pipeline.jobs.outputs import MARK_NAME, WORK_FOLDER, folder_of
-from penstock.pipeline.jobs.segments import Segment, read_segments
 from penstock.pipeline.schemas import table_schema
+from penstock.pipeline.sources.files import locate
+from penstock.pipeline.sources.manifest import Segment, finished_segments, read_rows
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TABLES
 
@@ -85,7 +86,8 @@ def archive(
     """The same with each folder by its path or address."""
     recorded, archived, lake_storage = Storage(recordings), Storage(out), Storage(lake)
     before = {row.key: row for row in read_catalogue(lake_storage)}
-    due = _due(read_segments(recorded), before, recorded, archived, options)
+    segments = finished_segments(read_rows(locate(recorded.root)))
+    due = _due(segments, before, recorded, archived, options)
     archived.delete_folder(WORK_FOLDER)
     made = _run(spark, due, partial(_work, recordings=recorded.root, out=archived.root, options=options), progress)
     # Recordings that were given up by retention stay in the catalogue: their archive is there.

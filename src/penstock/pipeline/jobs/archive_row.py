@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from penstock.pipeline.jobs.segments import Segment
+from penstock.pipeline.sources.manifest import Segment
 from penstock.pipeline.storage import StoredFile
 
 JOB_VERSION: Final = 1

@@ -22,9 +22,9 @@ from penstock.pipeline.jobs import outputs
 from penstock.pipeline.jobs.archive_row import ArchiveOptions, ArchiveRow
 from penstock.pipeline.jobs.pictures import write_sheet, write_thumbnails
 from penstock.pipeline.jobs.remux import PLAYLIST_NAME, SEGMENT_SUFFIX, Remuxed, write_hls, write_mp4
-from penstock.pipeline.jobs.segments import Segment
 from penstock.pipeline.jobs.verify import Verification, verify
 from penstock.pipeline.sources.files import OpenFile, locate
+from penstock.pipeline.sources.manifest import Segment
 from penstock.pipeline.storage import Storage, StoredFile
 
 # What FFmpeg says when it is the machine's fault; everything else that it says is about the file.

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.pipeline.jobs.segments import Segment
+from penstock.pipeline.sources.manifest import Segment
 from penstock.pipeline.storage import Storage
 
 MARK_NAME: Final = "archive.json"

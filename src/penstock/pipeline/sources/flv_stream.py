@@ -77,7 +77,7 @@ class FlvStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxFiles):
             new = new[: limit.max_files]
         elif isinstance(limit, ReadMaxBytes):
-            sums = accumulate(row.file_bytes for row in new)
+            sums = accumulate(row.bytes for row in new)
             # One segment at least, or a large one would never be read.
             new = new[: max(sum(total <= limit.max_bytes for total in sums), 1)]
         return {**_offset_of(new[-1])} if new else start
@@ -89,7 +89,7 @@ class FlvStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             part
             for place in range(first, last)
             for part in parts_of(
-                FoundFile(self._folder.child(rows[place].name), rows[place].file_bytes),
+                FoundFile(self._folder.child(rows[place].path), rows[place].bytes),
                 rows[place],
                 self._split_bytes,
                 PushedFilters(),
@@ -107,7 +107,7 @@ class FlvStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _offset_of(row: Segment) -> ManifestOffset:
-    return {"segment": row.key, "file_bytes": row.file_bytes, "ended_at": row.ended_at}
+    return {"segment": f"{row.recording_id}/{row.segment}", "file_bytes": row.bytes, "ended_at": row.ended_at}
 
 
 def _place_after(rows: list[Segment], offset: Mapping[str, object]) -> int:
@@ -123,4 +123,4 @@ def _place_after(rows: list[Segment], offset: Mapping[str, object]) -> int:
 
 def _former_bytes(rows: list[Segment], place: int) -> int:
     """Where a segment ended when it had been finished before; 0 if it had not."""
-    return max((row.file_bytes for row in rows[:place] if row.key == rows[place].key), default=0)
+    return max((row.bytes for row in rows[:place] if row.key == rows[place].key), default=0)

@@ -1,13 +1,16 @@
-"""The manifest beside recordings: which app, stream, recording and segment a file holds.
+"""The manifest beside recordings: which app, stream, recording and segment a file holds, and what became of it.
 
 Owns reading `manifest.jsonl` as the recorder writes it: a line for each change of a segment, the newest of which holds.
 Lines that are no rows are passed over, as the last one may be torn. The file may be replaced by a shorter one that has
-only the newest row of each segment left, in the order in which they were last touched.
+only the newest row of each segment left, in the order in which they were last touched. App and stream are told by the
+manifest alone; a file is in the folder of its manifest, whatever the row says.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import Final
 
 from pyarrow.fs import FileType
@@ -24,23 +27,32 @@ class Segment:
 
     recording_id: str
     segment: int
-    name: str
+    path: str
+    """Its name in the folder of recordings."""
     app: str
     stream: str
     status: str
+    started_at_us: int
     ended_at: str
-    file_bytes: int
+    """As the row spells it; empty while it is open."""
+    duration_ms: int
+    bytes: int
+    video: str | None
+    audio: str | None
 
     @property
-    def key(self) -> str:
-        return f"{self.recording_id}/{self.segment}"
+    def key(self) -> tuple[str, int]:
+        """Which segment it is about."""
+        return self.recording_id, self.segment
 
     @property
     def is_open(self) -> bool:
+        """Whether the file is being written."""
         return self.status == "open"
 
     @property
     def is_finished(self) -> bool:
+        """Whether the file is there and as it will stay."""
         return self.status in _FINISHED
 
 
@@ -51,29 +63,42 @@ def read_rows(folder: Location) -> list[Segment]:
         return []
     with OpenFile(place) as file:
         data = file.read_at(0, file.file_bytes)
-    return list(_rows(data))
+    return list(rows_of(data.split(b"\n")))
+
+
+def rows_of(lines: Iterable[bytes]) -> Iterator[Segment]:
+    """The rows among these lines."""
+    for line in lines:
+        try:
+            row = json.loads(line)
+            started_at = datetime.fromisoformat(row["started_at"]).astimezone(UTC)
+            segment = Segment(
+                recording_id=str(row["recording_id"]),
+                segment=int(row["segment"]),
+                path=PurePosixPath(str(row["path"])).name,
+                app=str(row["app"]),
+                stream=str(row["stream"]),
+                status=str(row["status"]),
+                started_at_us=round(started_at.timestamp() * 1_000_000),
+                ended_at=str(row["ended_at"] or ""),
+                duration_ms=int(row["duration_ms"]),
+                bytes=int(row["bytes"]),
+                video=row["video"],
+                audio=row["audio"],
+            )
+        except (ValueError, TypeError, KeyError, OverflowError):
+            continue
+        if segment.path not in ("", ".."):
+            yield segment
 
 
 def segments_by_name(folder: Location) -> dict[str, Segment]:
     """The newest row of each file in a folder."""
     newest = {row.key: row for row in read_rows(folder)}
-    return {row.name: row for row in newest.values() if row.status != "deleted"}
+    return {row.path: row for row in newest.values() if row.status != "deleted"}
 
 
-def _rows(data: bytes) -> Iterator[Segment]:
-    for line in data.split(b"\n"):
-        try:
-            row = json.loads(line)
-            yield Segment(
-                recording_id=str(row["recording_id"]),
-                segment=int(row["segment"]),
-                # The file is in the folder of its manifest, whatever the row says.
-                name=str(row["path"]).rpartition("/")[2],
-                app=str(row["app"]),
-                stream=str(row["stream"]),
-                status=str(row["status"]),
-                ended_at=str(row["ended_at"] or ""),
-                file_bytes=int(row["bytes"]),
-            )
-        except (ValueError, TypeError, KeyError):
-            continue
+def finished_segments(rows: Iterable[Segment]) -> list[Segment]:
+    """Every segment that is finished by its newest row, sorted by recording and number."""
+    newest = {row.key: row for row in rows}
+    return [newest[key] for key in sorted(newest) if newest[key].is_finished]

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.media.flv import AUDIO_TAG, TAG_HEADER_BYTES, VIDEO_TAG, unwrap_timestamp
 from penstock.media.flv_index import is_key_video, is_timed_media
 from penstock.pipeline.jobs.recorded_tags import RecordedTags, track_of
-from penstock.pipeline.jobs.segments import Segment
 from penstock.pipeline.jobs.timestamps import Timeline
 from penstock.pipeline.schemas import table_schema
 from penstock.pipeline.sources.files import OpenFile, locate
+from penstock.pipeline.sources.manifest import Segment
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TABLES
 
