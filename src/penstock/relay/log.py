@@ -26,6 +26,8 @@ _QUIET_POINT_GAP_S = 1.0
 _JUMP_BACK_MS = 1000
 """Audio and video are not quite in order of time; beyond this the encoder has set its clock back."""
 _INTERVAL_SMOOTHING = 0.1
+_LOOKBACK_PART = 10
+"""Beyond this part of the memory nothing is kept to look back at: it is a convenience."""
 _SPARE_PART = 16
 """Once memory is short, a sixteenth of it more is freed, so that not every flush has to look at all logs."""
 
@@ -62,6 +64,11 @@ class LogBudget:
         self.max_bytes = max_bytes
         self.used_bytes = 0
         self._logs: set[StreamLog] = set()
+
+    @property
+    def has_plenty(self) -> bool:
+        """Whether so little is used that logs may keep more than they must."""
+        return self.used_bytes <= self.max_bytes // _LOOKBACK_PART
 
     def join(self, log: "StreamLog") -> None:
         """A log draws on this budget from now on."""
@@ -163,7 +170,7 @@ class StreamLog:
         elif is_key or (kind is FrameKind.AUDIO and self._is_quiet_point(now)):
             point = EntryPoint(position, timestamp_ms, self.setup, now)
             self._points.add(point)
-            if not self.setup.has_one_kind:
+            if not (self.setup.has_one_kind and self._budget.has_plenty):
                 self._points.forget_lookback()
             if self._first_unflushed_point is None:
                 self._first_unflushed_point = point
