@@ -10,9 +10,11 @@ MAX_BYTES = 150_000_000
 PROGRAM = textwrap.dedent(
     """
     import os, re, resource, sys
+    from penstock.config_sources import load_config
     from penstock.media.frame import FrameKind, frame_of
     from penstock.relay.hub import Hub
-    from penstock.relay.log import LogBudget, LogLimits, StreamLog
+    from penstock.relay.log import LogBudget, StreamLog
+    from penstock.serve.configured import settings_of
     from penstock.serve.memfd import MemfdStore
     from tests.relay.support import ENCODERS
 
@@ -24,8 +26,9 @@ PROGRAM = textwrap.dedent(
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     seconds = int(sys.argv[1])
     before = pss_bytes()
-    budget, store = LogBudget(1 << 30), MemfdStore()
-    hub = Hub(lambda: StreamLog(store, ENCODERS, LogLimits(), budget))
+    settings = settings_of(load_config(None, {}, {}))
+    budget, store = LogBudget(settings.max_total_log_bytes), MemfdStore()
+    hub = Hub(lambda: StreamLog(store, ENCODERS, settings.log_limits, budget))
     streams = [hub.begin(f"live/{number}", number, 0.0) for number in range(1000)]
     for quarter in range(4 * seconds):
         now = quarter / 4

@@ -10,13 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock.config_sources import load_config
-from penstock.relay.log import LogBudget
 from penstock.relay.segment import MemoryBuffer, MemoryStore
-from penstock.serve.configured import settings_of
 from penstock.serve.memfd import MemfdBuffer, MemfdStore, best_store
-from tests.relay.support import audio, new_log
-from tests.support.memory_of import holdings_of
 
 
 @contextmanager
@@ -119,27 +114,3 @@ def test_without_memfd_plain_memory_is_used() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
     assert run.stdout.strip() == "MemoryStore"
-
-
-def test_a_thousand_streams_of_audio_alone_stay_within_150_mb() -> None:
-    """With what is kept for those who look back; the memory of the process and that of its memfds together."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    try:
-        before = holdings_of(os.getpid())
-        settings = settings_of(load_config(None, {}, {}))
-        limits, budget, store = settings.log_limits, LogBudget(settings.max_total_log_bytes), MemfdStore()
-        assert limits.lookback_s > 0
-        logs = [new_log(limits, budget, store) for _ in range(1000)]
-        # 128 kbit/s for 12 s, twice as long as anything is kept.
-        for number in range(12 * 43):
-            for log in logs:
-                log.append(audio(number * 23, bytes(370)), number * 0.023)
-                log.flush(number * 0.023)
-        after = holdings_of(os.getpid())
-        assert after.own_bytes - before.own_bytes < 150_000_000
-        assert all(log.newest_point is not None for log in logs)
-        for log in logs:
-            log.close()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
