@@ -26,7 +26,7 @@ _QUIET_POINT_GAP_S = 1.0
 _JUMP_BACK_MS = 1000
 """Audio and video are not quite in order of time; beyond this the encoder has set its clock back."""
 _INTERVAL_SMOOTHING = 0.1
-_LOOKBACK_PART = 10
+_LOOKBACK_PART = 12
 """Beyond this part of the memory nothing is kept to look back at: it is a convenience."""
 _SPARE_PART = 16
 """Once memory is short, a sixteenth of it more is freed, so that not every flush has to look at all logs."""
