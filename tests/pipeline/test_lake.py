@@ -20,6 +20,9 @@ from penstock.pipeline.tables import TABLES
 NOW_US = 1_700_000_000_000_000
 USAGE = TABLES["gold.usage"]
 SEGMENTS = TABLES["silver.recording_segments"]
+HISTOGRAMS = TABLES["rollup.histogram_hours"]
+HOUR_NUMBER = 498_548
+"""2026-11-15T20, in hours since 1970."""
 
 
 @pytest.fixture
@@ -181,6 +184,30 @@ def test_a_replaced_partition_has_the_new_rows_and_others_stay(spark: SparkSessi
     state = transaction.commit()
     rows = lake.read(spark, state, "silver.recording_segments").orderBy("segment").select("segment", "hour").collect()
     assert [tuple(row) for row in rows] == [(3, "2026-11-15T21"), (9, "2026-11-15T20")]
+
+
+def test_a_part_of_a_partition_is_a_file_of_its_own_and_files_that_are_kept_stay(
+    spark: SparkSession, lake: Lake
+) -> None:
+    def counts(*buckets: tuple[str, int]) -> DataFrame:
+        """Of 2026-11-15T20 by number, in the parts that are named."""
+        schema = table_schema(HISTOGRAMS).add("hour", "long").add("part", "string")
+        at = datetime.datetime(2026, 11, 15, 20, tzinfo=datetime.UTC)
+        named = ("live", "cup", at, "all", "all", "lag_ms")
+        return spark.createDataFrame([(*named, bucket, 1, HOUR_NUMBER, part) for part, bucket in buckets], schema)
+
+    hour, table = "2026-11-15T20", HISTOGRAMS.full_name
+    transaction = lake.begin(lake.snapshot(), "silver", NOW_US)
+    transaction.replace(HISTOGRAMS, counts(("a", 2), ("b", 1), ("a", 1)), [hour])
+    state = transaction.commit()
+    first, second = state.files(table, [hour])
+    assert [(file.stats["part"], file.rows) for file in (first, second)] == [("a", 2), ("b", 1)]
+
+    transaction = lake.begin(state, "silver", NOW_US)
+    transaction.replace(HISTOGRAMS, counts(("b", 7)), [hour], kept={hour: [first]})
+    state = transaction.commit()
+    assert state.files(table)[0] == first
+    assert sorted(row.bucket for row in lake.read(spark, state, table).collect()) == [1, 2, 7]
 
 
 def test_gold_is_one_file_that_anybody_can_read(spark: SparkSession, lake: Lake) -> None:

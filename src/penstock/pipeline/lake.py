@@ -17,36 +17,42 @@ import io
 import itertools
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from penstock import __version__
 from penstock.errors import LakeError
 from penstock.pipeline.commits import BootSpan, Change, Commit, CommitLog, DataFile, Snapshot, Touched
+from penstock.pipeline.file_notes import notes_of
+from penstock.pipeline.hours import HOUR_US, hour_of_us
 from penstock.pipeline.layout import (
     arrow_schema_of,
     file_without_rows,
     folder_of,
     gold_path,
+    order_of,
     partition_of,
+    schema_of_facts,
     schema_with_partition,
     stored_tables,
 )
 from penstock.pipeline.schemas import bronze_columns, bronze_schema, table_schema
 from penstock.pipeline.storage import Storage
-from penstock.pipeline.tables import SERVER_LOST, TABLES, TRANSFORMS_VERSION, Table
+from penstock.pipeline.tables import TABLES, TRANSFORMS_VERSION, Table
 
 WHOLE: Final = ""
 """The partition of a table that has none."""
+PART: Final = "part"
+"""A column of rows that are to be in files of their own, and in the stats of those files."""
 _STAGED_PARTITION: Final = "__partition"
+_STAGED_PART: Final = "__part"
 _ALWAYS: Final = "__always"
 _BY_VIEW: Final = ("boot_key", "view_seq", "seq")
 _MANY_FACTS: Final = 50_000
@@ -101,8 +107,7 @@ class Lake:
     def read_parts(self, spark: SparkSession, snapshot: Snapshot, parts: Iterable[tuple[str, str]]) -> DataFrame:
         """Bronze of these kinds and hours, in one look, with `kind` and `hour`."""
         paths = [file.path for kind, hour in parts for file in snapshot.files(f"bronze.{kind}", [hour])]
-        names = [StructField(name, StringType(), nullable=False) for name in ("kind", "hour")]
-        schema = StructType([*bronze_schema(), *names])
+        schema = schema_of_facts()
         if not paths:
             return _no_rows(spark, schema)
         base = self.storage.address("bronze")
@@ -213,21 +218,28 @@ class Transaction:
         rows: DataFrame,
         partitions: Iterable[str],
         stats: Mapping[str, Mapping[str, Any]] | None = None,
+        kept: Mapping[str, Sequence[DataFile]] | None = None,
     ) -> None:
-        """Give these partitions of a silver table or rollup new rows, which have an `hour`; none: it is emptied."""
+        """Give these partitions of a silver table or rollup new rows by their `hour`, text or number; none: emptied.
+
+        Rows that have a `part` are put into a file for each, which says so in its stats. Files that are `kept` stay.
+        """
         staged = self._stage_table(table, rows, "hour")
-        for partition in sorted(set(partitions) | staged.keys()):
+        for partition in sorted(set(partitions) | {place[0] for place in staged}):
             folder = f"{folder_of(table.full_name)}/hour={partition}" if table.partition else folder_of(table.full_name)
-            files = self._move(staged.get(partition, []), folder, None)
-            told = (stats or {}).get(partition, {})
-            files = tuple(DataFile(file.path, file.rows, file.bytes, {**self._stats(file), **told}) for file in files)
-            self._changes.append(Change(table.full_name, partition, files, is_replacing=True))
+            files = list((kept or {}).get(partition, ()))
+            for part in sorted(part for name, part in staged if name == partition):
+                told = {**(stats or {}).get(partition, {}), **({PART: part} if part else {})}
+                for file in self._move(staged[partition, part], folder, None):
+                    notes = {**notes_of(self.lake.storage, file.path), **told}
+                    files.append(DataFile(file.path, file.rows, file.bytes, notes))
+            self._changes.append(Change(table.full_name, partition, tuple(files), is_replacing=True))
 
     def replace_gold(self, table: Table, rows: DataFrame, days: Iterable[str]) -> None:
         """Stage a gold table's days, which are put in place by `publish_gold`. The rows have a `date`."""
         staged = self._stage_table(table, _with_nullable_columns(rows), "date")
-        for day in sorted({WHOLE} if table.partition is None else set(days) | staged.keys()):
-            paths = staged.get(day, [])
+        for day in sorted({WHOLE} if table.partition is None else {*days, *(name for name, _ in staged)}):
+            paths = staged.get((day, WHOLE), [])
             if len(paths) > 1:
                 raise LakeError(f"{table.full_name} of {day} was written as {len(paths)} files, not one")
             self._gold.append((table.full_name, paths[0] if paths else None, gold_path(table, day)))
@@ -290,7 +302,9 @@ class Transaction:
 
     def _stage(self, rows: DataFrame, partition_by: list[str]) -> list[str]:
         folder = f"_staging/{self.run_id}/{next(self._numbers)}"
-        writer = rows.write.partitionBy(*partition_by) if partition_by else rows.write
+        # Hadoop runs chmod for each file that it makes, and nobody looks for a mark of success here.
+        writer = rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        writer = writer.partitionBy(*partition_by) if partition_by else writer
         writer.parquet(self.lake.storage.address(folder))
         return [file.path for file in self.lake.storage.find(folder) if file.path.endswith(".parquet")]
 
@@ -321,17 +335,21 @@ class Transaction:
         files = self._move(staged, f"bronze/kind={kind}/hour={hour}", stats)
         self._changes.append(Change(f"bronze.{kind}", hour, files, is_replacing=is_replacing))
 
-    def _stage_table(self, table: Table, rows: DataFrame, partition: str) -> dict[str, list[str]]:
-        """Write a table's rows, each partition as one file in the table's order. Partition to paths."""
-        names = table_schema(table).fieldNames()
+    def _stage_table(self, table: Table, rows: DataFrame, partition: str) -> dict[tuple[str, str], list[str]]:
+        """Write a table's rows, each partition, or part of one, as a file in the table's order. Which to paths."""
+        names = [f"`{name}`" for name in table_schema(table).fieldNames()]
         if table.partition is None:
-            ordered = rows.select(*names).coalesce(1).sortWithinPartitions(*table.order)
-            return {WHOLE: self._stage(ordered, [])}
-        keyed = rows.select(*names, rows[partition].alias(_STAGED_PARTITION))
-        ordered = keyed.repartition(_STAGED_PARTITION).sortWithinPartitions(_STAGED_PARTITION, *table.order)
-        found: dict[str, list[str]] = {}
-        for path in self._stage(ordered, [_STAGED_PARTITION]):
-            found.setdefault(path.split("/")[-2].partition("=")[2], []).append(path)
+            ordered = rows.selectExpr(*names).coalesce(1).sortWithinPartitions(*table.order)
+            return {(WHOLE, WHOLE): self._stage(ordered, [])}
+        places = [f"`{partition}` AS {_STAGED_PARTITION}"]
+        if PART in rows.columns:
+            places.append(f"`{PART}` AS {_STAGED_PART}")
+        keys = [_STAGED_PARTITION, _STAGED_PART][: len(places)]
+        keyed = rows.selectExpr(*names, *places).repartition(_STAGED_PARTITION)
+        found: dict[tuple[str, str], list[str]] = {}
+        for path in self._stage(keyed.sortWithinPartitions(*keys, *order_of(table)), keys):
+            name, part = (*(each.partition("=")[2] for each in path.split("/")[-1 - len(keys) : -1]), WHOLE)[:2]
+            found.setdefault((_partition_called(name), part), []).append(path)
         return found
 
     def _move(self, staged: list[str], folder: str, stats: Mapping[str, Any] | None) -> tuple[DataFile, ...]:
@@ -344,22 +362,10 @@ class Transaction:
                 files.append(DataFile(target, pq.read_metadata(source).num_rows, source.size(), stats or {}))
         return tuple(files)
 
-    def _stats(self, file: DataFile) -> dict[str, Any]:
-        """Of rows that may be open: whose ends nobody told, by boot, and until when rows of this file reach."""
-        storage = self.lake.storage
-        with storage.fs.open_input_file(storage.path_for_arrow(file.path)) as source:
-            names = pq.read_schema(source).names
-            if "is_open" not in names:
-                return {}
-            ends = [name for name in ("last_seen_at", "ended_at", "opened_at", "closed_at") if name in names]
-            reason = "end_reason" if "end_reason" in names else "close_reason"
-            rows = pq.read_table(source, columns=["is_open", "boot_id", reason, *ends])
-        latest = max((value for name in ends if (value := pc.max(rows[name]).as_py()) is not None), default=None)
-        return {
-            "open_boots": pc.unique(rows.filter(rows["is_open"])["boot_id"]).sort().to_pylist(),
-            "lost_boots": pc.unique(rows.filter(pc.equal(rows[reason], SERVER_LOST))["boot_id"]).sort().to_pylist(),
-            "last_hour": None if latest is None else f"{latest:%Y-%m-%dT%H}",
-        }
+
+def _partition_called(name: str) -> str:
+    """The partition that a staged folder is of. Hours may be given as numbers, since 1970."""
+    return hour_of_us(int(name) * HOUR_US) if name.isdigit() else name
 
 
 def _go_on(_point: str) -> None:

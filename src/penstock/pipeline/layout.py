@@ -4,6 +4,7 @@ Owns paths and schemas by the name of a table, `bronze.{kind}` included.
 """
 
 import io
+from functools import cache
 from typing import Final
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.errors import LakeError
 from penstock.facts import FACTS
-from penstock.pipeline.schemas import bronze_schema, table_schema
+from penstock.pipeline.schemas import PARTITION_FIELDS, bronze_schema, table_schema
 from penstock.pipeline.tables import TABLES, Partition, Table
 
 VIEWS_ONLY: Final = frozenset(("silver.viewer_samples",))
@@ -49,6 +50,12 @@ def gold_path(table: Table, day: str) -> str:
     return f"{folder}/part.parquet" if table.partition is None else f"{folder}/date={day}/part.parquet"
 
 
+def order_of(table: Table) -> tuple[str, ...]:
+    """What rows of a file are sorted by. Spark sorts by a few bytes of the first column, and boots are few."""
+    order = table.order
+    return ("view_seq", "boot_key", *order[2:]) if order[:2] == ("boot_key", "view_seq") else order
+
+
 def partition_of(table: str) -> Partition:
     """What a table is cut by."""
     return "hour" if table.startswith("bronze.") else TABLES[table].partition
@@ -66,6 +73,13 @@ def schema_of_files(table: str) -> StructType:
     return table_schema(TABLES[table])
 
 
+@cache
+def schema_of_facts() -> StructType:
+    """What readers of several kinds of facts at once get."""
+    return StructType([*bronze_schema(), *PARTITION_FIELDS])
+
+
+@cache
 def schema_with_partition(table: str) -> StructType:
     """What readers of a table get."""
     fields = schema_of_files(table)

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.pipeline.histograms import BUCKETS, bucket_column
-from penstock.pipeline.transforms.common import VIEW, whole
+from penstock.pipeline.transforms.common import VIEW, VIEW_KEYS, whole
 from penstock.pipeline.transforms.cuts import cut_keys, cut_names
 from penstock.pipeline.transforms.times import HOUR_US
 
@@ -65,11 +65,11 @@ def _hour_counts(views: DataFrame, minutes: DataFrame, lags: DataFrame) -> DataF
     # Each row becomes one for every cut after the join; a view's minutes of an hour are mostly alike.
     round_trips = (
         minutes.where(F.col("rtt_samples") > 0)
-        .groupBy(*VIEW, _slot(F.col("minute"), "rtt_us", bucket_column(mean_rtt_us)).alias("slot"))
+        .groupBy(*VIEW_KEYS, _slot(F.col("minute"), "rtt_us", bucket_column(mean_rtt_us)).alias("slot"))
         .agg(F.count("*").alias("count"))
     )
     behind = lags.select(
         *VIEW, _slot(F.col("hour_at"), "lag_ms", F.col("bucket")).alias("slot"), F.col("samples").alias("count")
     )
     counts = round_trips.unionByName(behind)
-    return counts.join(views.select(*VIEW, "cut_keys"), VIEW).select("cut_keys", "slot", "count")
+    return counts.join(views.select(*VIEW, "cut_keys"), VIEW_KEYS).select("cut_keys", "slot", "count")

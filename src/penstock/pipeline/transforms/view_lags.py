@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.pipeline.histograms import bucket_column
-from penstock.pipeline.transforms.common import VIEW, at
+from penstock.pipeline.transforms.common import VIEW, VIEW_KEYS, at
 from penstock.pipeline.transforms.times import HOUR_US, start_us
 
 
@@ -16,7 +16,7 @@ def view_lags(samples: DataFrame) -> DataFrame:
     counted = (
         samples.where(F.col("lag_ms").isNotNull())
         .groupBy(
-            *VIEW,
+            *VIEW_KEYS,
             start_us(F.col("at_us"), HOUR_US).alias("hour_us"),
             bucket_column(F.col("lag_ms")).alias("bucket"),
         )

@@ -14,14 +14,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from penstock.pipeline.transforms.common import MINUTE_US, VIEW, at, micros_of
+from penstock.pipeline.transforms.common import MINUTE_US, VIEW, VIEW_KEYS, at, micros_of
 
 STALLED_LAG_MS: Final = 2000
 """A view that is farther behind than this, or has no place in the stream, is taken to stand still."""
 
 _COUNTERS: Final = ("watched_us", "sent_bytes", "skips", "skipped_bytes", "retransmits")
 # Names of the stream are among the keys because they cost less there than as aggregates of text.
-_KEYS: Final = [*VIEW, "app", "stream", "minute_us"]
+_KEYS: Final = [*VIEW_KEYS, "app", "stream", "minute_us"]
 
 
 def view_minutes(samples: DataFrame, plays: DataFrame, carry: DataFrame) -> DataFrame:
@@ -32,7 +32,7 @@ def view_minutes(samples: DataFrame, plays: DataFrame, carry: DataFrame) -> Data
     """
     told = _told(samples, plays).withColumn("is_carried", F.lit(False))
     carried = carry.withColumn("is_carried", F.lit(True))
-    in_order = Window.partitionBy(*VIEW).orderBy("minute_us")
+    in_order = Window.partitionBy(*VIEW_KEYS).orderBy("minute_us")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     # A minute without a sample tells nothing of some counters: they stand where they stood.
@@ -72,7 +72,7 @@ def view_minutes(samples: DataFrame, plays: DataFrame, carry: DataFrame) -> Data
 
 def carry_of(minutes: DataFrame) -> DataFrame:
     """One row for each view: when it began, and its totals at the end of the view minutes given."""
-    return minutes.groupBy(*VIEW).agg(
+    return minutes.groupBy(*VIEW_KEYS).agg(
         F.max(micros_of("minute")).alias("minute_us"),
         F.min(micros_of("started_at")).alias("started_at_us"),
         *(F.max(f"{name}_total").alias(name) for name in _COUNTERS),

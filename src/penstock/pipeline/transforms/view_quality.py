@@ -29,6 +29,7 @@ _SUMS: Final = (
     "bytes_sent",
     "skipped_bytes",
 )
+_COUNTED: Final = ("metric", "bucket", "count")
 FAILED_WEIGHT: Final = 30
 STARTUP_WEIGHT: Final = 20
 STALL_WEIGHT: Final = 35
@@ -45,12 +46,12 @@ def view_quality(views: DataFrame, histograms: DataFrame) -> DataFrame:
 
     Takes the views that began in the hours and the histograms of the same hours.
     """
-    summed = _sums(views).join(_percentiles(histograms), [*CUT, "hour_at"], "left")
+    summed = _sums(views).join(_percentiles(histograms), ["cut_key", "hour_us"], "left")
     skipped, sent = F.col("skipped_bytes"), F.col("bytes_sent")
     return summed.select(
         "app",
         "stream",
-        "hour_at",
+        F.timestamp_micros("hour_us").alias("hour_at"),
         "dimension",
         "value",
         "views",
@@ -114,16 +115,17 @@ def _sums(views: DataFrame) -> DataFrame:
         .groupBy("cut_key", "hour_us")
         .agg(*(F.sum(name).alias(name) for name in _SUMS))
         .join(cut_names(views), "cut_key")
-        .select(*CUT, F.timestamp_micros("hour_us").alias("hour_at"), *_SUMS)
+        .select("cut_key", *CUT, "hour_us", *_SUMS)
     )
 
 
 def _percentiles(histograms: DataFrame) -> DataFrame:
-    """One row for each cut and hour: percentiles of startup and lag."""
-    spread = Window.partitionBy(*CUT, "hour_at", "metric")
+    """One row for each cut, by its number, and hour: percentiles of startup and lag."""
+    spread = Window.partitionBy("cut_key", "hour_us", "metric")
     upto = F.sum("count").over(spread.orderBy("bucket"))
     counted = (
         histograms.where(F.col("metric").isin("startup_us", "lag_ms"))
+        .select(F.xxhash64(*CUT).alias("cut_key"), F.unix_micros("hour_at").alias("hour_us"), *_COUNTED)
         .withColumn("upto", upto)
         .withColumn("total", F.sum("count").over(spread))
     )
@@ -135,7 +137,7 @@ def _percentiles(histograms: DataFrame) -> DataFrame:
     def in_ms(time_us: Column) -> Column:
         return whole(time_us + 500, F.lit(1000))
 
-    return counted.groupBy(*CUT, "hour_at").agg(
+    return counted.groupBy("cut_key", "hour_us").agg(
         *(in_ms(percentile("startup_us", each)).alias(f"startup_ms_p{each}") for each in (50, 95, 99)),
         *(percentile("lag_ms", each).alias(f"lag_ms_p{each}") for each in (50, 95)),
     )

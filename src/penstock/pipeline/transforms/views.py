@@ -12,11 +12,12 @@ from pyspark.sql import functions as F
 
 from penstock.pipeline.histograms import middle_column
 from penstock.pipeline.tables import SERVER_LOST
-from penstock.pipeline.transforms.common import VIEW, at, event_id, micros_of, whole
+from penstock.pipeline.transforms.common import VIEW, VIEW_KEYS, at, event_id, micros_of, whole
 
 PLAY_KINDS: Final = ("play_started", "play_first_keyframe", "play_stopped")
 """What tells of a view beside its samples, in the order of its life."""
 _VIEWER: Final = ("conn_id", "client", "protocol", "network", "auth_subject", "viewer_key")
+_STOPPED: Final = (*_VIEWER, "at_us", "startup_us", "reason")
 
 
 def views(plays: DataFrame, minutes: DataFrame, lags: DataFrame, boots: DataFrame) -> DataFrame:
@@ -29,10 +30,10 @@ def views(plays: DataFrame, minutes: DataFrame, lags: DataFrame, boots: DataFram
     has_view = F.col("view_seq").isNotNull()
     let_in = (
         _seen(minutes)
-        .join(_lags(lags), VIEW, "left")
-        .join(_prefixed(started, "start", _VIEWER), VIEW, "left")
-        .join(shown.select(*VIEW, "startup_us"), VIEW, "left")
-        .join(_prefixed(stopped.where(has_view), "stop", (*_VIEWER, "at_us", "startup_us", "reason")), VIEW, "left")
+        .join(_lags(lags), VIEW_KEYS, "left")
+        .join(_prefixed(started, "start", _VIEWER), VIEW_KEYS, "left")
+        .join(shown.select(*VIEW, "startup_us"), VIEW_KEYS, "left")
+        .join(_prefixed(stopped.where(has_view), "stop", _STOPPED), VIEW_KEYS, "left")
         .join(F.broadcast(boots.select("boot_key", "server_id", "boot_id", "is_lost")), "boot_key")
     )
     return _let_in_rows(let_in).unionByName(_failed_rows(stopped.where(~has_view)))
@@ -126,7 +127,7 @@ def _seen(minutes: DataFrame) -> DataFrame:
     """One row for each view: what its minutes add up to."""
     totals = ("watched_us", "sent_bytes", "skips", "skipped_bytes", "retransmits")
     sums = ("samples", "stalled_samples", "lag_samples", "rtt_us_sum", "rtt_samples")
-    return minutes.groupBy(*VIEW, "app", "stream").agg(
+    return minutes.groupBy(*VIEW_KEYS, "app", "stream").agg(
         F.min(micros_of("started_at")).alias("started_at_us"),
         F.max(micros_of("last_at")).alias("last_at_us"),
         *(F.max(f"{name}_total").alias(name) for name in totals),
@@ -140,7 +141,7 @@ def _lags(lags: DataFrame) -> DataFrame:
     repeated = "transform(collect_list(struct(bucket, samples)), each -> array_repeat(each.bucket, int(each.samples)))"
     return (
         lags.where(F.col("bucket") > 0)
-        .groupBy(*VIEW)
+        .groupBy(*VIEW_KEYS)
         .agg(F.expr(f"sort_array(flatten({repeated}))").alias("lag_buckets"))
     )
 
