@@ -18,6 +18,7 @@ from penstock.pipeline.hours import (
 )
 from penstock.pipeline.plan import (
     hours_with_views_of,
+    last_numbers_before,
     lost_boots,
     plan_increment,
     plan_rebuild,
@@ -83,7 +84,8 @@ def test_a_stop_tells_of_all_hours_of_its_views_where_a_start_may_be_lost(facts:
         boots={1: replace(boot("b", H(18), H(20)), facts=facts)},
         spoken=frozenset([1]),
     )
-    assert plan_increment(snapshot, us_of_hour(H(20)), SILENT_US).audience_hours == audience
+    plan = plan_increment(snapshot, us_of_hour(H(20)), SILENT_US)
+    assert plan.audience_hours == plan.sampled_hours == audience
 
 
 def test_a_late_hour_brings_the_later_hours_of_its_views_along() -> None:
@@ -123,6 +125,7 @@ def test_open_views_count_from_where_they_were_last_seen() -> None:
     boots = {1: boot("b", H(17), H(20))}
     plan = plan_increment(Snapshot(pending=pending, tables=tables, boots=boots), us_of_hour(H(20)), SILENT_US)
     assert plan.audience_hours == {H(17), H(18), H(19), H(20)}
+    assert plan.sampled_hours == {H(20)}, "their samples of before are counted already"
     tables["silver.views"] = {H(17): (file_of("b", open_boots=[], last_hour=H(17)),)}
     plan = plan_increment(Snapshot(pending=pending, tables=tables, boots=boots), us_of_hour(H(20)), SILENT_US)
     assert plan.audience_hours == {H(20)}
@@ -217,11 +220,28 @@ def test_a_rebuild_of_a_day_takes_all_of_it_and_no_more() -> None:
         view_starts={H(3): frozenset(["2026-11-14T23", H(3)]), H(5): frozenset([H(4)])},
     )
     plan = plan_rebuild(snapshot, ["2026-11-15"])
+    assert plan.whole_starts >= plan.view_starts | plan.connection_starts
     assert plan.view_hours == {H(3), H(5)}
     assert plan.view_starts == {H(3), H(4), H(5)}
     assert plan.audience_hours == {H(3), H(4), H(5)}
     assert plan.publication_starts == {H(3)}
     assert plan.gold_days == {"2026-11-15"}
+
+
+def test_a_gap_before_an_hour_is_seen_by_the_last_number_of_the_boot_before_it() -> None:
+    def numbers(**highest: int) -> DataFile:
+        return file_of("x", seqs={key.removeprefix("boot_"): [1, high] for key, high in highest.items()})
+
+    snapshot = Snapshot(
+        tables={
+            "bronze.viewer_sample": {H(1): (numbers(boot_7=10, boot_8=5),), H(4): (numbers(boot_7=30),)},
+            "bronze.stream_sample": {H(1): (numbers(boot_7=12),), H(5): (numbers(boot_7=40, boot_8=9),)},
+            "silver.views": {H(3): (file_of("y"),)},
+        }
+    )
+    assert last_numbers_before(snapshot, {H(4), H(5)}) == [(7, us_of_hour(H(1)), 12), (8, us_of_hour(H(1)), 5)]
+    assert last_numbers_before(snapshot, {H(5)}) == [(7, us_of_hour(H(4)), 30), (8, us_of_hour(H(1)), 5)]
+    assert last_numbers_before(snapshot, {H(1)}) == []
 
 
 def test_views_are_found_by_the_hours_they_began_and_were_there_in() -> None:

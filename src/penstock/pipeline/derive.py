@@ -6,7 +6,7 @@ plan stays pending, so that a run that is killed is done again.
 """
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -15,25 +15,34 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.pipeline.commits import Snapshot
+from penstock.pipeline.commits import DataFile, Snapshot
 from penstock.pipeline.hours import hour_of_us, runs_of, shifted
 from penstock.pipeline.lake import Lake
-from penstock.pipeline.plan import RECORDING_KINDS, Plan, hours_with_views_of, lost_boots, starts_in
+from penstock.pipeline.plan import CONNECTION_KINDS, RECORDING_KINDS, Plan, hours_with_views_of, lost_boots, starts_in
 from penstock.pipeline.progress import Progress
 from penstock.pipeline.side_by_side import side_by_side
 from penstock.pipeline.sources.files import locate
 from penstock.pipeline.sources.manifest import finished_segments, read_rows
 from penstock.pipeline.tables import TABLES
-from penstock.pipeline.transforms.common import hour_of, micros_of
+from penstock.pipeline.transforms.common import VIEW_KEYS, hour_number, hour_of, micros_of
 from penstock.pipeline.transforms.connections import connections
 from penstock.pipeline.transforms.gops import gops
 from penstock.pipeline.transforms.incidents import stream_spells
 from penstock.pipeline.transforms.publications import publications
-from penstock.pipeline.transforms.recording_segments import recording_segments
+from penstock.pipeline.transforms.recording_segments import SEGMENT, recording_segments
 from penstock.pipeline.transforms.stream_seconds import stream_carry_of, stream_seconds
+from penstock.pipeline.transforms.times import within_hours
 from penstock.pipeline.transforms.view_lags import view_lags
 from penstock.pipeline.transforms.view_minutes import carry_of, view_minutes
 from penstock.pipeline.transforms.views import PLAY_KINDS, views
+from penstock.pipeline.untouched import (
+    CONNECTION,
+    touched_connections,
+    touched_views,
+    untouched_connections,
+    untouched_views,
+    with_boot_key,
+)
 
 _LONGEST_RUN_HOURS: Final = 24
 """So much is computed in one job: a rebuild of a month goes day by day."""
@@ -42,6 +51,7 @@ _CARRY_HOURS: Final = 2
 
 
 _PATHS: Final = "paths"
+_SEGMENT_KEYS: Final = pa.schema({"server_id": pa.string(), "recording_id": pa.string(), "segment": pa.int64()})
 
 
 @dataclass(slots=True)
@@ -70,15 +80,21 @@ class Derivation:
         if not starts:
             return
         self.progress.step("connections")
-        snapshot = self.state
-        rows = connections(
-            self.facts(snapshot, "connection_opened", _with_neighbours(starts)),
-            self._since(snapshot, "connection_closed", min(starts)),
-            self._rows_since(snapshot, "silver.views", min(starts)),
-            self._rows_since(snapshot, "silver.publications", min(starts)),
-            self.boots(snapshot),
-        ).withColumn("hour", hour_of("opened_at"))
-        self.replace("silver.connections", rows.where(F.col("hour").isin(*starts)), starts)
+        snapshot, table = self.state, "silver.connections"
+        opened = self.facts(snapshot, "connection_opened", _with_neighbours(starts))
+        closed = self._since(snapshot, "connection_closed", min(starts))
+        viewed = self._rows_since(snapshot, "silver.views", min(starts))
+        published = self._rows_since(snapshot, "silver.publications", min(starts))
+        kept = None
+        if self._is_carrying_over(snapshot, table, starts):
+            told_in = self.plan.fact_hours
+            told = self.lake.read_facts(self.spark, snapshot, CONNECTION_KINDS, told_in)
+            known = with_boot_key(self.lake.read(self.spark, snapshot, table, starts))
+            touched = touched_connections(told, known, _rows_in(snapshot, "bronze.connection_opened", told_in))
+            kept = untouched_connections(known, touched)
+            opened, closed, viewed = (rows.join(touched, CONNECTION, "left_semi") for rows in (opened, closed, viewed))
+        rows = connections(opened, closed, viewed, published, self.boots(snapshot))
+        self._replace_by_start(table, rows, "opened_at", starts, kept)
 
     def boots(self, snapshot: Snapshot) -> DataFrame:
         """Every boot, and whether it is lost."""
@@ -97,11 +113,16 @@ class Derivation:
         return self.lake.read(self.spark, snapshot, f"bronze.{kind}", hours)
 
     def replace(
-        self, table: str, rows: DataFrame, hours: Collection[str], stats: Mapping[str, Mapping[str, Any]] | None = None
+        self,
+        table: str,
+        rows: DataFrame,
+        hours: Collection[str],
+        stats: Mapping[str, Mapping[str, Any]] | None = None,
+        kept: Mapping[str, Sequence[DataFile]] | None = None,
     ) -> None:
         """Write these hours of a table and commit them, after what other steps have committed meanwhile."""
         transaction = self.lake.begin(self.state, "silver", self.as_of_us)
-        transaction.replace(TABLES[table], rows, hours, stats)
+        transaction.replace(TABLES[table], rows, hours, stats, kept)
         with self._committing:
             transaction.follow(self.state)
             self.state = transaction.commit(planned=self.plan.as_hours())
@@ -131,26 +152,46 @@ class Derivation:
         carry = carry_of(self.lake.read(self.spark, snapshot, "rollup.view_minutes", earlier))
         plays = self.lake.read_facts(self.spark, snapshot, PLAY_KINDS, hours)
         rows = view_minutes(self.facts(snapshot, "viewer_sample", hours), plays, carry)
-        self.replace("rollup.view_minutes", rows.withColumn("hour", hour_of("minute")), hours)
+        self.replace("rollup.view_minutes", rows.withColumn("hour", hour_number("minute")), hours)
 
     def _write_lags(self, snapshot: Snapshot, hours: list[str]) -> None:
         rows = view_lags(self.facts(snapshot, "viewer_sample", hours))
-        self.replace("rollup.view_lags", rows.withColumn("hour", hour_of("hour_at")), hours)
+        self.replace("rollup.view_lags", rows.withColumn("hour", hour_number("hour_at")), hours)
 
     def _write_views(self, snapshot: Snapshot) -> None:
         starts = self.plan.view_starts
         if not starts:
             return
         self.progress.step(f"views that began in {len(starts)} hours")
-        told_in = hours_with_views_of(snapshot, starts)
+        told_in, table = hours_with_views_of(snapshot, starts), "silver.views"
+        plays = self.lake.read_facts(self.spark, snapshot, PLAY_KINDS, told_in)
         minutes = self.lake.read(self.spark, snapshot, "rollup.view_minutes", told_in)
-        rows = views(
-            self.lake.read_facts(self.spark, snapshot, PLAY_KINDS, told_in),
-            minutes.where(hour_of("started_at").isin(*starts)),
-            self.lake.read(self.spark, snapshot, "rollup.view_lags", told_in),
-            self.boots(snapshot),
-        ).withColumn("hour", hour_of("started_at"))
-        self.replace("silver.views", rows.where(F.col("hour").isin(*starts)), starts)
+        minutes = minutes.where(within_hours(micros_of("started_at"), starts))
+        lags = self.lake.read(self.spark, snapshot, "rollup.view_lags", told_in)
+        kept = None
+        if self._is_carrying_over(snapshot, table, starts):
+            told = self.lake.read(self.spark, snapshot, "rollup.view_minutes", self.plan.view_hours)
+            known = self.lake.read(self.spark, snapshot, table, starts)
+            touched = touched_views(told, known, _rows_in(snapshot, "rollup.view_minutes", self.plan.view_hours))
+            kept = untouched_views(known, touched)
+            minutes, lags = (rows.join(touched, VIEW_KEYS, "left_semi") for rows in (minutes, lags))
+            failed = plays.where("kind = 'play_stopped' AND view_seq IS NULL")
+            plays = failed.unionByName(plays.join(touched, VIEW_KEYS, "left_semi"))
+        rows = views(plays, minutes, lags, self.boots(snapshot))
+        self._replace_by_start(table, rows, "started_at", starts, kept)
+
+    def _is_carrying_over(self, snapshot: Snapshot, table: str, starts: frozenset[str]) -> bool:
+        """Whether rows of before may stay: there are some, and not all are to be made anew."""
+        return starts.isdisjoint(self.plan.whole_starts) and bool(snapshot.files(table, starts))
+
+    def _replace_by_start(
+        self, table: str, rows: DataFrame, time: str, starts: frozenset[str], kept: DataFrame | None = None
+    ) -> None:
+        """Give the hours in which sessions began those of the rows that did, and the rows that are kept."""
+        begun = rows.where(within_hours(micros_of(time), starts))
+        if kept is not None:
+            begun = begun.unionByName(kept.drop("hour"))
+        self.replace(table, begun.withColumn("hour", hour_number(time)), starts)
 
     def _write_publications(self, snapshot: Snapshot) -> None:
         starts = self.plan.publication_starts
@@ -162,8 +203,8 @@ class Derivation:
             self._since(snapshot, "publish_stopped", min(starts)),
             self._publication_samples(snapshot),
             self.boots(snapshot),
-        ).withColumn("hour", hour_of("started_at"))
-        self.replace("silver.publications", rows.where(F.col("hour").isin(*starts)), starts)
+        )
+        self._replace_by_start("silver.publications", rows, "started_at", starts)
 
     def _publication_samples(self, snapshot: Snapshot) -> DataFrame:
         """New samples, and what earlier ones said of the same publications, in the same shape: counters only grow."""
@@ -190,7 +231,7 @@ class Derivation:
             self.facts(snapshot, "publish_stopped", hours),
             stream_carry_of(self.facts(snapshot, "stream_sample", earlier)),
         )
-        self.replace("silver.stream_seconds", rows.withColumn("hour", hour_of("at")), hours)
+        self.replace("silver.stream_seconds", rows.withColumn("hour", hour_number("at")), hours)
 
     def _write_spells(self, snapshot: Snapshot, hours: list[str]) -> None:
         published = starts_in(snapshot, "silver.publications", hours)
@@ -198,17 +239,32 @@ class Derivation:
             self.lake.read(self.spark, snapshot, "silver.stream_seconds", hours),
             self.lake.read(self.spark, snapshot, "silver.publications", published),
         )
-        self.replace("rollup.stream_spells", spells.withColumn("hour", hour_of("started_at")), hours)
+        self.replace("rollup.stream_spells", spells.withColumn("hour", hour_number("started_at")), hours)
 
     def _write_recordings(self, snapshot: Snapshot) -> None:
         self.progress.step("recordings")
+        told = self.lake.read_facts(self.spark, snapshot, RECORDING_KINDS, self.plan.recording_hours)
+        begun_us: dict[tuple[Any, ...], int | None] = {}
+        for *key, at_us in told.select(*SEGMENT, "started_at_us").distinct().collect():
+            begun_us[tuple(key)] = at_us if at_us is not None else begun_us.get(tuple(key))
+        if not begun_us:
+            return
+        hours = {hour_of_us(at_us) for at_us in begun_us.values() if at_us is not None}
+        # Only the end of a file tells when it began. Where a gap came later than that, all that is known is looked at.
+        is_clear = None not in begun_us.values()
+        keys = dict(zip(SEGMENT, zip(*begun_us, strict=True), strict=True))
+        touched = F.broadcast(self.spark.createDataFrame(pa.table(keys, _SEGMENT_KEYS)))
+        closed, gaps = (
+            self._since(snapshot, kind, min(hours, default="") if is_clear else "").join(touched, SEGMENT, "left_semi")
+            for kind in RECORDING_KINDS
+        )
+        fresh = recording_segments(closed, gaps)
+        if not is_clear:
+            hours.update(row.hour for row in fresh.select(hour_of("started_at").alias("hour")).distinct().collect())
         # A file that began long ago may be repaired now: its row is in the partition of its beginning.
-        fresh = recording_segments(*(self._since(snapshot, kind, "") for kind in RECORDING_KINDS))
-        fresh = fresh.withColumn("hour", hour_of("started_at"))
-        hours = [row.hour for row in fresh.select("hour").distinct().collect()]
         known = self.lake.read(self.spark, snapshot, "silver.recording_segments", hours)
-        kept = known.join(fresh, list(TABLES["silver.recording_segments"].key), "left_anti")
-        self.replace("silver.recording_segments", kept.unionByName(fresh), hours)
+        kept = known.join(touched, SEGMENT, "left_anti")
+        self._replace_by_start("silver.recording_segments", fresh, "started_at", frozenset(hours), kept)
 
     def _write_gops(self, snapshot: Snapshot) -> None:
         """GOPs of the files that were finished since; a file never changes after that."""
@@ -274,3 +330,7 @@ def _with_neighbours(hours: Collection[str]) -> set[str]:
 
 def _from(snapshot: Snapshot, table: str, hour: str) -> list[str]:
     return [each for each in snapshot.partitions(table) if each >= hour]
+
+
+def _rows_in(snapshot: Snapshot, table: str, hours: Collection[str]) -> int:
+    return sum(file.rows for file in snapshot.files(table, hours))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from functools import reduce
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -16,12 +17,15 @@ from penstock.pipeline.commits import Snapshot
 from penstock.pipeline.derive import Derivation
 from penstock.pipeline.hours import days_of, hours_of_day, shifted
 from penstock.pipeline.lake import Transaction
-from penstock.pipeline.plan import Plan, starts_in
-from penstock.pipeline.quarantine import read_quarantine
+from penstock.pipeline.plan import Plan, last_numbers_before, starts_in
+from penstock.pipeline.quarantine import quarantined_files, read_quarantine
 from penstock.pipeline.tables import TABLES
-from penstock.pipeline.transforms.common import hour_of
+from penstock.pipeline.transforms.common import micros_of
+from penstock.pipeline.transforms.times import within_hours
 
 _TABLE: Final = TABLES["gold.data_quality"]
+_MEASURED: Final = ("boot_key", "at_us", "seq", "landed_at_us", "offset_us")
+"""Of a fact, what the checks look at."""
 
 
 def stage_checks(silver: Derivation, transaction: Transaction) -> None:
@@ -31,7 +35,7 @@ def stage_checks(silver: Derivation, transaction: Transaction) -> None:
     broken = [
         broken_rules(table, _frames(silver, snapshot, table, looked_at[table])).where(_lies_in("at", looked_at[table]))
         for table in CHECKED
-        if looked_at[table]
+        if looked_at[table] and (table != QUARANTINE or quarantined_files(silver.lake.storage))
     ]
     found = summed_up(reduce(DataFrame.unionByName, broken))
     known = silver.lake.read(silver.spark, snapshot, _TABLE.full_name, days).drop("date")
@@ -62,8 +66,8 @@ def _frames(silver: Derivation, snapshot: Snapshot, table: str, hours: Collectio
     if table == QUARANTINE:
         return {QUARANTINE: read_quarantine(spark, lake.storage)}
     if table == FACTS:
-        with_before = set(hours) | {shifted(hour, -1) for hour in hours}
-        return {FACTS: lake.read_facts(spark, snapshot, KINDS, with_before), BOOTS: silver.boots(snapshot)}
+        told = lake.read_facts(spark, snapshot, KINDS, hours).selectExpr(*_MEASURED)
+        return {FACTS: told.unionByName(_last_before(silver, snapshot, hours)), BOOTS: silver.boots(snapshot)}
     partitions = days_of(hours) if table.startswith("gold.") else hours
     frames = {table: lake.read(spark, snapshot, table, partitions)}
     if table == "gold.usage":
@@ -74,5 +78,14 @@ def _frames(silver: Derivation, snapshot: Snapshot, table: str, hours: Collectio
     return frames
 
 
+def _last_before(silver: Derivation, snapshot: Snapshot, hours: Collection[str]) -> DataFrame:
+    """The last facts before the hours, as far as their numbers go: a gap is seen, and no file is opened."""
+    found = last_numbers_before(snapshot, hours)
+    keys, times, seqs = (pa.array((row[place] for row in found), pa.int64()) for place in range(3))
+    unknown = pa.nulls(len(found), pa.int64())
+    columns = dict(zip(_MEASURED, (keys, times, seqs, times, unknown), strict=True))
+    return silver.spark.createDataFrame(pa.table(columns))
+
+
 def _lies_in(time: str, hours: Collection[str]) -> Column:
-    return hour_of(time).isin(*hours)
+    return within_hours(micros_of(time), hours)

@@ -12,26 +12,30 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.pipeline.commits import Snapshot
+from penstock.pipeline.commits import DataFile, Snapshot
 from penstock.pipeline.derive import Derivation
 from penstock.pipeline.derive_checks import stage_checks
 from penstock.pipeline.hours import days_of, hours_of_day, shifted, shifted_day
-from penstock.pipeline.lake import Transaction
+from penstock.pipeline.lake import PART, Transaction
 from penstock.pipeline.plan import starts_in
 from penstock.pipeline.side_by_side import side_by_side
 from penstock.pipeline.tables import TABLES
 from penstock.pipeline.transforms.audience import audience
-from penstock.pipeline.transforms.common import hour_of
+from penstock.pipeline.transforms.common import hour_number, micros_of
 from penstock.pipeline.transforms.histogram_hours import STARTUP, histogram_hours
 from penstock.pipeline.transforms.incidents import incidents
 from penstock.pipeline.transforms.recordings import recordings
 from penstock.pipeline.transforms.stream_health import stream_health
+from penstock.pipeline.transforms.times import hours_span, within_hours
 from penstock.pipeline.transforms.untold import untold
 from penstock.pipeline.transforms.usage import usage
 from penstock.pipeline.transforms.view_quality import view_quality
 
 _TIMES: Final = {"gold.audience": "minute", "gold.stream_health": "minute", "gold.view_quality": "hour_at"}
 """What places a row in its hour."""
+_OF_SAMPLES: Final = "samples"
+_PART_OF_METRIC: Final = f"IF(metric = '{STARTUP}', 'startup', '{_OF_SAMPLES}')"
+"""Histograms of startup are in files of their own, since they change when nothing else of an hour does."""
 
 
 def derive(silver: Derivation) -> Snapshot:
@@ -70,7 +74,7 @@ class GoldDerivation:
         silver.state = transaction.commit(is_settling=True)
 
     def _stage_quality(self, transaction: Transaction) -> None:
-        hours, sampled = self.silver.plan.quality_hours, self.silver.plan.audience_hours
+        hours, sampled = self.silver.plan.quality_hours, self.silver.plan.sampled_hours
         if not hours:
             return
         # Of an hour that has no new samples only the views that began in it may tell something new.
@@ -80,17 +84,33 @@ class GoldDerivation:
             self._read("rollup.view_minutes", sampled),
             self._read("rollup.view_lags", sampled),
         )
-        rows = rows.withColumn("hour", hour_of("hour_at")).where(F.col("hour").isin(*hours))
-        if others := hours - sampled:
-            known = self._read("rollup.histogram_hours", others)
+        rows = rows.where(within_hours(micros_of("hour_at"), hours))
+        kept, mixed = self._counted_samples(hours - sampled)
+        if mixed:
+            known = self._read("rollup.histogram_hours", mixed).drop("hour")
             rows = rows.unionByName(known.where(F.col("metric") != STARTUP))
-        self.silver.replace("rollup.histogram_hours", rows, hours)
+        placed = rows.withColumns({"hour": hour_number("hour_at"), PART: F.expr(_PART_OF_METRIC)})
+        self.silver.replace("rollup.histogram_hours", placed, hours, kept=kept)
         rows = view_quality(self._read("silver.views", hours), self._read("rollup.histogram_hours", hours))
         self._stage_hours(transaction, "gold.view_quality", rows, hours)
 
+    def _counted_samples(self, hours: Collection[str]) -> tuple[dict[str, list[DataFile]], set[str]]:
+        """Of hours without new samples the files that count lag and round trip, and the hours that have none apart."""
+        files = {hour: self.silver.state.files("rollup.histogram_hours", [hour]) for hour in hours}
+        mixed = {hour for hour, held in files.items() if any(PART not in file.stats for file in held)}
+        kept = {
+            hour: [file for file in held if file.stats[PART] == _OF_SAMPLES]
+            for hour, held in files.items()
+            if hour not in mixed
+        }
+        return kept, mixed
+
     def _stage_audience(self, transaction: Transaction) -> None:
         if hours := self.silver.plan.audience_hours:
-            rows = audience(self._views_in(hours), self._read("rollup.view_minutes", hours), hours)
+            # Who was gone before the first of the hours adds nothing to them.
+            first_us, _ = hours_span(hours)
+            views = self._views_in(hours).where(micros_of("last_seen_at") >= first_us)
+            rows = audience(views, self._read("rollup.view_minutes", hours), hours)
             self._stage_hours(transaction, "gold.audience", rows, hours)
 
     def _stage_health(self, transaction: Transaction) -> None:
@@ -129,11 +149,11 @@ class GoldDerivation:
     def _stage_hours(self, transaction: Transaction, table: str, rows: DataFrame, hours: Collection[str]) -> None:
         """Give the days of these hours their new rows, and the rows of their other hours."""
         days, time = days_of(hours), _TIMES[table]
-        fresh = rows.where(hour_of(time).isin(*hours))
+        fresh = rows.where(within_hours(micros_of(time), hours))
         others = {hour for day in days for hour in hours_of_day(day)} - set(hours)
         if others and self.silver.lake.gold_paths(table, days):
             kept = self._read(table, days).drop("date")
-            fresh = fresh.unionByName(kept.where(hour_of(time).isin(*others)))
+            fresh = fresh.unionByName(kept.where(within_hours(micros_of(time), others)))
         dated = fresh.withColumn("date", F.date_format(time, "yyyy-MM-dd"))
         transaction.replace_gold(TABLES[table], dated, days)
 

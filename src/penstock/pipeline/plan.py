@@ -6,6 +6,7 @@ run after run gives the same tables as one rebuild.
 - Deltas of a view in a later hour rest on its totals before: the later hours of views that began in the same hours.
   So do those of a publication: the next hour in which the same boot told of streams.
 - A view's row is made of all its hours: the hour in which it began.
+- Who watched may be told by the stop alone, where a start was lost: what is counted by client, in all hours of a view.
 - An open view counts until it was last seen, which may have been hours ago: gold from the hour of facts before.
 - What a lost server left open has ended, and has not if that server speaks again: the hour in which it began, and gold
   of all its hours, where it counts as estimated or no longer so.
@@ -15,17 +16,20 @@ the rest any more.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.pipeline.commits import BootSpan, DataFile, Snapshot
-from penstock.pipeline.hours import day_of, days_of, hour_of_us, hours_between
+from penstock.pipeline.commits import SEQS, BootSpan, DataFile, Snapshot
+from penstock.pipeline.hours import day_of, days_of, hour_of_us, hours_between, us_of_hour
 
 VIEW_KINDS: Final = ("play_started", "play_first_keyframe", "play_stopped", "viewer_sample")
 STREAM_KINDS: Final = ("stream_sample", "publish_stopped")
 SESSION_KINDS: Final = ("connection_opened", "connection_closed", "publish_started", "publish_stopped")
+CONNECTION_KINDS: Final = ("connection_opened", "connection_closed")
 RECORDING_KINDS: Final = ("recording_segment_closed", "recording_gap")
+_NO_TABLES: Final = ("named_hours", "whole_starts")
+"""What of a plan says how partitions are computed, and names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +46,34 @@ class Plan:
     """Of silver.stream_seconds."""
     recording_hours: frozenset[str] = frozenset()
     audience_hours: frozenset[str] = frozenset()
-    """Of gold.audience and the lag in rollup.histogram_hours."""
+    """Of gold.audience."""
     fact_hours: frozenset[str] = frozenset()
     """Of the checks on facts."""
+    named_hours: frozenset[str] = frozenset()
+    """In which it is known only now who watched."""
+    whole_starts: frozenset[str] = frozenset()
+    """Of silver.views and silver.connections: of these hours no row is carried over, all are made from facts."""
+
+    @property
+    def sampled_hours(self) -> frozenset[str]:
+        """Of lag and round trip in rollup.histogram_hours."""
+        return self.view_hours | self.named_hours
 
     @property
     def quality_hours(self) -> frozenset[str]:
         """Of rollup.histogram_hours and gold.view_quality."""
-        return self.audience_hours | self.view_starts
+        return self.sampled_hours | self.view_starts
 
     @property
     def gold_days(self) -> frozenset[str]:
         """Of all gold."""
-        return days_of(self.quality_hours | self.stream_hours | self.fact_hours | self.publication_starts)
+        of_views = self.quality_hours | self.audience_hours
+        return days_of(of_views | self.stream_hours | self.fact_hours | self.publication_starts)
 
     @property
     def partitions(self) -> int:
         """How many partitions of stored tables it names."""
-        return sum(map(len, self.as_hours().values()))
+        return sum(len(held) for name, held in self.as_hours().items() if name not in _NO_TABLES)
 
     def __bool__(self) -> bool:
         return any(self.as_hours().values())
@@ -102,9 +116,10 @@ def plan_increment(snapshot: Snapshot, as_of_us: int, silent_us: int, horizon: s
         _turned(snapshot, f"silver.{name}", lost, spoken, horizon) for name in ("views", "publications", "connections")
     )
     audience = {hour for each in view_hours for hour in _since_facts_before(snapshot, each, view_hours)}
+    named: set[str] = set()
     if "play_stopped" in touched.hours and any(snapshot.boots[key].has_gaps for key in snapshot.spoken):
         # Where a start was lost, the stop is the first to tell who watched, in all hours of the view.
-        audience.update(hours_with_views_of(snapshot, starts))
+        named.update(hours_with_views_of(snapshot, starts))
 
     streams = _hours_of(touched.hours, STREAM_KINDS)
     turned_streams = _joined(publications_turned).intersection(snapshot.partitions("silver.stream_seconds"))
@@ -122,8 +137,9 @@ def plan_increment(snapshot: Snapshot, as_of_us: int, silent_us: int, horizon: s
         publication_starts=_not_before(horizon, publication_starts | stopped_starts),
         stream_hours=streams | _following(snapshot, streams) | turned_streams,
         recording_hours=_hours_of(touched.hours, RECORDING_KINDS),
-        audience_hours=frozenset(audience | _joined(views_turned)),
+        audience_hours=frozenset(audience | named | _joined(views_turned)),
         fact_hours=frozenset(hour for hours in touched.hours.values() for hour in hours),
+        named_hours=frozenset(named),
     ).joined(snapshot.planned)
 
 
@@ -140,16 +156,20 @@ def plan_rebuild(snapshot: Snapshot, days: Iterable[str]) -> Plan:
         start for hour in view_hours for start in snapshot.view_starts.get(hour, ()) if day_of(start) in wanted
     )
     span = hours_between(min(view_hours), max(view_hours)) if view_hours else []
+    spanned = frozenset(hour for hour in span if day_of(hour) in wanted)
+    connected = hours("connection_opened", "connection_closed")
     facts = {table.partition(".")[2] for table in snapshot.tables if table.startswith("bronze.")}
     return Plan(
         view_hours=view_hours,
         view_starts=starts | view_hours,
-        connection_starts=hours("connection_opened", "connection_closed"),
+        connection_starts=connected,
         publication_starts=hours("publish_started", "publish_stopped"),
         stream_hours=hours(*STREAM_KINDS),
         recording_hours=hours(*RECORDING_KINDS),
-        audience_hours=frozenset(hour for hour in span if day_of(hour) in wanted),
+        audience_hours=spanned,
         fact_hours=hours(*facts),
+        named_hours=spanned,
+        whole_starts=starts | view_hours | connected,
     )
 
 
@@ -169,6 +189,22 @@ def starts_in(snapshot: Snapshot, table: str, hours: Iterable[str]) -> list[str]
         if place < len(wanted) and wanted[place] <= last:
             found.append(start)
     return found
+
+
+def last_numbers_before(snapshot: Snapshot, hours: Collection[str]) -> list[tuple[int, int, int]]:
+    """Of each boot the hours of facts that come before these and are none of them: key, time, last number."""
+    highest: dict[int, dict[str, int]] = {}
+    for table, partitions in snapshot.tables.items():
+        for hour, files in partitions.items() if table.startswith("bronze.") else ():
+            for boot, (_, high) in (span for file in files for span in file.stats.get(SEQS, {}).items()):
+                held = highest.setdefault(int(boot), {})
+                held[hour] = max(held.get(hour, 0), high)
+    found: set[tuple[int, int, int]] = set()
+    for boot_key, held in highest.items():
+        told = sorted(held)
+        before = {told[place - 1] for hour in hours if (place := bisect_left(told, hour))}
+        found.update((boot_key, us_of_hour(hour), held[hour]) for hour in before.difference(hours))
+    return sorted(found)
 
 
 def _hours_of(touched: Mapping[str, frozenset[str]], kinds: Iterable[str]) -> frozenset[str]:

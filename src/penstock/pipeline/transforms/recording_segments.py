@@ -11,18 +11,18 @@ from pyspark.sql import functions as F
 
 from penstock.pipeline.transforms.common import at
 
-_SEGMENT: Final = ["server_id", "recording_id", "segment"]
+SEGMENT: Final = ["server_id", "recording_id", "segment"]
 
 
 def recording_segments(closed: DataFrame, gaps: DataFrame) -> DataFrame:
     """One row for each recorded file, from the facts of its end and of its gaps."""
-    latest_first = Window.partitionBy(*_SEGMENT).orderBy(F.desc("at_us"), F.desc("seq"), "boot_id")
-    missing = gaps.groupBy(*_SEGMENT).agg(F.sum("gap_ms").alias("gap_ms"))
+    latest_first = Window.partitionBy(*SEGMENT).orderBy(F.desc("at_us"), F.desc("seq"), "boot_id")
+    missing = gaps.groupBy(*SEGMENT).agg(F.sum("gap_ms").alias("gap_ms"))
     return (
         closed.withColumn("age", F.row_number().over(latest_first))
         .where(F.col("age") == 1)
         .drop("gap_ms")
-        .join(missing, _SEGMENT, "left")
+        .join(missing, SEGMENT, "left")
         .select(
             "server_id",
             "boot_id",
