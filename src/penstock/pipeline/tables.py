@@ -35,7 +35,7 @@ from penstock.pipeline.table_columns import (
     Column,
 )
 
-TRANSFORMS_VERSION: Final = 2
+TRANSFORMS_VERSION: Final = 3
 
 SERVER_LOST: Final = "server_lost"
 """The reason of an end that nobody told: the server fell silent, or started anew."""
