@@ -138,8 +138,8 @@ class StreamLog:
 
     @property
     def lookback_point(self) -> EntryPoint | None:
-        """Where one begins who wants to see some time of a stream that has audio alone or video alone."""
-        return self._points.to_look_back if self.setup.has_one_kind else self._points.newest
+        """Where one begins who wants to see some time of a stream, if that has audio alone or video alone."""
+        return self._points.to_look_back if self.setup.has_one_kind else None
 
     @property
     def unflushed_bytes(self) -> int:

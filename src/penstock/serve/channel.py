@@ -191,7 +191,7 @@ class Channel:
         if not self.stream.is_live:
             return False
         if viewer.looks_back and self.app.join is JoinPolicy.KEYFRAME:
-            point = log.lookback_point
+            point = log.lookback_point or point
         if self.app.join is not JoinPolicy.LIVE and point is not None and point.position >= viewer.left_off_position:
             position, setup, timestamp_ms = point.position, point.setup, point.timestamp_ms
         elif log.head > 0 and self._may_begin_at_head(viewer, now):
