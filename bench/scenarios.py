@@ -35,6 +35,7 @@ class Scenario:
 SCENARIOS = {
     each.name: each
     for each in (
+        Scenario("fanout-1", "one 4 Mbit/s stream to one viewer", FAN_OUT_ROWS, viewers=1),
         Scenario("fanout-200", "one 4 Mbit/s stream to 200 viewers", FAN_OUT_ROWS, viewers=200),
         Scenario("fanout-500", "one 4 Mbit/s stream to 500 viewers", FAN_OUT_ROWS, viewers=500),
         Scenario("fanout-1000", "one 4 Mbit/s stream to 1000 viewers", FAN_OUT_ROWS, viewers=1000),
