@@ -8,8 +8,10 @@ import pytest
 from penstock.media.flv import write_file_header, write_tag
 from penstock.media.flv_reader import scan_tags
 from penstock.pipeline.sources.files import OpenFile, locate
+from penstock.pipeline.sources.flv_batches import read_part
+from penstock.pipeline.sources.flv_filters import PushedFilters
 from penstock.pipeline.sources.flv_walk import WINDOW_BYTES, Damage, Tags, Walk
-from tests.pipeline.sources.recordings import GOLDEN
+from tests.pipeline.sources.recordings import GOLDEN, make_numbered, planned
 
 Found = tuple[int, int, int, int]
 FIRST_TAG = 13
@@ -62,6 +64,19 @@ def test_the_starts_of_payloads_come_with_the_tags(tmp_path: Path) -> None:
     assert isinstance(tags, Tags)
     assert [bytes(start) for start in tags.starts] == [payload[:8] for payload in SOUNDS]
     assert [tags.payload(row) for row in range(len(tags))] == SOUNDS
+
+
+def test_many_small_tags_of_one_window_are_numbered_through_all_batches(tmp_path: Path) -> None:
+    make_numbered(tmp_path / "a.flv", gops=1, gop_frames=9000)
+    (part,) = planned(tmp_path / "a.flv")
+
+    batches = list(read_part(part, PushedFilters(), has_payload=True, is_numbered=True))
+
+    assert (tmp_path / "a.flv").stat().st_size < WINDOW_BYTES
+    assert len(batches) > 1
+    assert [number for batch in batches for number in batch["tag_index"].to_pylist()] == list(range(18_001))
+    sounds = [payload for batch in batches for payload in batch["payload"].to_pylist()[-1:]]
+    assert [sound[-4:] for sound in sounds] == [(batch["dts_ms"][-1].as_py() // 100).to_bytes(4) for batch in batches]
 
 
 def test_a_part_holds_the_tags_that_begin_in_it(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ FLV_SCHEMA: Final = StructType(
 )
 PAYLOAD_FIELD: Final = StructField("payload", BinaryType())
 
+_MAX_BATCH_TAGS: Final = 16_384
+"""Java works on a batch while the next one is made. With a window of small tags in one, each waited for the other."""
 _KIND_CODES: Final = np.full(256, KINDS.index("data"), np.int8)
 _KIND_CODES[[VIDEO_TAG, AUDIO_TAG]] = KINDS.index("video"), KINDS.index("audio")
 
@@ -63,8 +65,9 @@ def read_part(
             numbers_from = number if part.start == 0 or is_numbered else None
             for found in Walk(file, part.start, part.end).run():
                 if isinstance(found, Tags):
-                    yield from rows.of_tags(found, numbers_from)
-                    numbers_from = None if numbers_from is None else numbers_from + len(found)
+                    for tags in found.pieces(_MAX_BATCH_TAGS):
+                        yield from rows.of_tags(tags, numbers_from)
+                        numbers_from = None if numbers_from is None else numbers_from + len(tags)
                 elif not (part.is_open and found.is_to_end):
                     yield from rows.of_damage(found)
     except OSError as error:

@@ -60,7 +60,12 @@ class Tags:
         begin = int(self.offsets[index]) - self.base + TAG_HEADER_BYTES
         return bytes(self.window[begin : begin + int(self.sizes[index])])
 
-    def kept(self, is_kept: NDArray[np.bool_]) -> "Tags":
+    def pieces(self, max_tags: int) -> "Iterator[Tags]":
+        """The same, so many at a time."""
+        for first in range(0, len(self), max_tags):
+            yield self.kept(slice(first, first + max_tags))
+
+    def kept(self, is_kept: NDArray[np.bool_] | slice) -> "Tags":
         return Tags(
             self.offsets[is_kept],
             self.kinds[is_kept],
