@@ -76,6 +76,8 @@ class Server(_Section):
 
     id: Annotated[str, PlainValidator(read_server_id)] = Field(default_factory=_default_server_id)
     data_dir: Annotated[Path, PlainValidator(read_path)] = Path("data")
+    io_uring: bool = True
+    """Where the kernel lets us; else the server does without."""
 
 
 class Rtmp(_Section):

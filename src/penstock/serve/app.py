@@ -30,6 +30,7 @@ from penstock.serve.observer import Observer, ObserverGroup
 from penstock.serve.recorder import Recorder
 from penstock.serve.recording_facts import RecordingFacts
 from penstock.serve.recording_listener import RecordingListener, RecordingLog
+from penstock.serve.send_ring import open_send_ring
 from penstock.serve.server import Server, TransportFactory, raise_descriptor_limit
 from penstock.serve.transport import PlainTransport
 
@@ -65,7 +66,8 @@ class Program:
         store = best_store()
         if not isinstance(store, MemfdStore):
             self._log.warning("no shared memory on this system: streams are sent by copies, which costs more")
-        self.server = Server(settings_of(config), ObserverGroup(*observers), store)
+        self._ring = open_send_ring() if config.server.io_uring else None
+        self.server = Server(settings_of(config), ObserverGroup(*observers), store, self._ring)
         self.server.trace_of = partial(message_trace, hex_dump_bytes=config.logs.hex_dump_bytes)
         self._tls: ReloadableTls | None = None
         self._http: HttpServer | None = None
@@ -100,7 +102,8 @@ class Program:
             self._facts_observer.open()
         if self._recorder is not None:
             self._recorder.start()
-        self._log.info("server started", version=__version__, data=str(config.server.data_dir), **addresses)
+        how = {"data": str(config.server.data_dir), "io_uring": self._ring is not None}
+        self._log.info("server started", version=__version__, **how, **addresses)
 
     def _listen(self, key: str, address: Address, wrap: TransportFactory) -> str:
         host = _host(address)
@@ -141,6 +144,8 @@ class Program:
             self._facts_observer.close()
             if not self._facts.close():
                 self._log.warning("facts could not be written in time")
+        if self._ring is not None:
+            self._ring.close()
         self._log.info("server stopped")
 
 

@@ -5,21 +5,17 @@ nothing else; one that takes less than all of it leaves the step and is served o
 owns where a joiner begins. Knows no names, no publishers and no policy between streams.
 """
 
-import os
 from typing import Protocol
 
 from penstock.media.frame import FrameKind
 from penstock.relay.entry_points import EntryPoint
 from penstock.relay.hub import LiveStream
 from penstock.relay.log import Flush, FrameEncoders, StreamLog
+from penstock.serve.fan_out import FanOut
 from penstock.serve.observer import Observer
 from penstock.serve.reactor import Timer
 from penstock.serve.settings import AppSettings, JoinPolicy
-from penstock.serve.transport import send_to_each
 from penstock.serve.viewer import Viewer
-
-_SENDFILE_FROM_BYTES = 2 * 1024
-"""Below it one shared bytes object and write are cheaper than sendfile from the log."""
 
 
 class FlushListener(Protocol):
@@ -33,7 +29,14 @@ class Channel:
     """The viewers of one stream."""
 
     def __init__(
-        self, stream: LiveStream, app_name: str, app: AppSettings, encoders: FrameEncoders, observer: Observer
+        self,
+        stream: LiveStream,
+        app_name: str,
+        app: AppSettings,
+        *,
+        encoders: FrameEncoders,
+        fan_out: FanOut,
+        observer: Observer,
     ) -> None:
         self.stream = stream
         self.app = app
@@ -48,6 +51,7 @@ class Channel:
         self.flush_timer: Timer | None = None
         self.codecs_text = ""
         self._encoders = encoders
+        self._fan_out = fan_out
         self._observer = observer
         # Dicts used as ordered sets: walked on every flush, left from anywhere.
         self._in_step: dict[Viewer, int] = {}
@@ -90,12 +94,8 @@ class Channel:
 
     def _send_in_step(self, flush: Flush) -> None:
         size = flush.size
-        file = flush.segment.buffer.descriptor
         sockets = list(self._in_step.values())
-        if size < _SENDFILE_FROM_BYTES or file is None:
-            sent_to_each = send_to_each(os.write, sockets, b"".join(flush.pieces))
-        else:
-            sent_to_each = send_to_each(os.sendfile, sockets, file, flush.position - flush.segment.start, size)
+        sent_to_each = self._fan_out.send(sockets, flush)
         if sent_to_each.count(size) == len(sockets):
             return
         sent_by_viewer = zip(self._in_step, sent_to_each, strict=True)

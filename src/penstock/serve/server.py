@@ -17,10 +17,12 @@ from ipaddress import ip_address
 from penstock.protocol.connection import MessageTrace
 from penstock.protocol.server_session import ServerSession
 from penstock.relay.segment import SegmentStore
+from penstock.serve.fan_out import FanOut
 from penstock.serve.memfd import best_store
 from penstock.serve.observer import Observer
 from penstock.serve.peer import Peer
 from penstock.serve.reactor import READ, Reactor
+from penstock.serve.send_ring import SendRing
 from penstock.serve.settings import ServerSettings
 from penstock.serve.station import Station
 from penstock.serve.sweeper import Sweeper
@@ -55,11 +57,15 @@ class Server:
     """Everything that runs in one process."""
 
     def __init__(
-        self, settings: ServerSettings, observer: Observer | None = None, store: SegmentStore | None = None
+        self,
+        settings: ServerSettings,
+        observer: Observer | None = None,
+        store: SegmentStore | None = None,
+        ring: SendRing | None = None,
     ) -> None:
         self.observer = observer or Observer()
         self.reactor = Reactor(lambda error: self.observer.error(None, error))
-        self.station = Station(settings, store or best_store(), self.reactor, self.observer)
+        self.station = Station(settings, store or best_store(), FanOut(ring), self.reactor, self.observer)
         self._sweeper = Sweeper(self.station)
         self.reactor.after_events = self.station.flusher.flush_dirty
         self._listeners: dict[int, tuple[socket.socket, TransportFactory]] = {}

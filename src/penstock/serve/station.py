@@ -38,6 +38,7 @@ from penstock.relay.hub import Hub, PublishAnswer
 from penstock.relay.log import FrameEncoders, LogBudget, StreamLog
 from penstock.relay.segment import SegmentStore
 from penstock.serve.channel import Channel
+from penstock.serve.fan_out import FanOut
 from penstock.serve.flusher import Flusher
 from penstock.serve.observer import Observer
 from penstock.serve.peer import Peer
@@ -75,11 +76,14 @@ class _Question(NamedTuple):
 class Station:
     """All streams and all who publish or watch them."""
 
-    def __init__(self, settings: ServerSettings, store: SegmentStore, reactor: Reactor, observer: Observer) -> None:
+    def __init__(
+        self, settings: ServerSettings, store: SegmentStore, fan_out: FanOut, reactor: Reactor, observer: Observer
+    ) -> None:
         self.settings = settings
         self.reactor = reactor
         self.observer = observer
         self.budget = LogBudget(settings.max_total_log_bytes)
+        self.fan_out = fan_out
         self.encoders = shared_encoders(settings.connection.chunk_size)
         self.hub = Hub(lambda: StreamLog(store, self.encoders, self.settings.log_limits, self.budget))
         self.peers: dict[str, Peer] = {}
@@ -268,7 +272,9 @@ class Station:
         channel = self.channels.get(key)
         if channel is None:
             app = self.settings.app(peer.app)
-            channel = Channel(stream, peer.app, app, self.encoders, self.observer)
+            channel = Channel(
+                stream, peer.app, app, encoders=self.encoders, fan_out=self.fan_out, observer=self.observer
+            )
             self.channels[key] = channel
         peer.publications[event.stream_id] = channel
         peer.session.accept_publish(event.stream_id)

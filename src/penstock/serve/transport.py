@@ -6,8 +6,6 @@ bytes, before anything else: TLS needs that, and so does a message that is half 
 
 import os
 import socket
-from collections.abc import Callable
-from itertools import repeat
 from typing import Protocol
 
 from penstock.relay.segment import SegmentBuffer
@@ -92,19 +90,3 @@ def prepare_socket(connection: socket.socket, notsent_lowat_bytes: int) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # Without it the kernel swallows seconds of video for a viewer that does not read, and nobody sees that it lags.
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, notsent_lowat_bytes)
-
-
-def send_to_each(send: Callable[..., int], sockets: list[int], *arguments: object) -> list[int]:
-    """How many bytes each socket took: 0 if it was full, -1 if it is lost.
-
-    The loop is `map`'s, in C: an interpreted one would cost a tenth more for each viewer.
-    """
-    sent: list[int] = []
-    left = iter(sockets)
-    while len(sent) < len(sockets):
-        try:
-            # What was sent before an error stays in the list.
-            sent.extend(map(send, left, *map(repeat, arguments)))
-        except OSError as error:
-            sent.append(0 if isinstance(error, BlockingIOError) else -1)
-    return sent

@@ -1,4 +1,4 @@
-"""One call that sends to many sockets, some of which are full or gone."""
+"""The same bytes to many sockets, by one call each: some are full or gone."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.serve.transport import send_to_each
+from penstock.serve.fan_out import send_to_each
 
 Pair = tuple[socket.socket, socket.socket]
 FULL, LOST = 1, 3
