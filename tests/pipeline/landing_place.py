@@ -18,6 +18,8 @@ from penstock.pipeline.storage import Storage
 NOON_US = us_of_hour("2026-11-15T12")
 SECOND_US = 1_000_000
 FOLDER = "date=2026-11-15/hour=12"
+LIKE_A_GLOB = r"a [1] {b,c} *what?* \d"
+"""The name of a folder in which nothing is found by who takes it for a glob."""
 
 
 def fact(seq: int, kind: str, at_us: int = NOON_US, boot: str = "b1", **fields: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from penstock.pipeline.hours import HOUR_US, us_of_hour
 from penstock.pipeline.lake import Lake
 from penstock.pipeline.schemas import bronze_schema
 from penstock.pipeline.storage import Storage
+from tests.pipeline.landing_place import LIKE_A_GLOB
 
 EIGHT, NINE = "2026-11-15T20", "2026-11-15T21"
 TEN_US = us_of_hour("2026-11-15T22")
@@ -24,7 +25,7 @@ SAMPLE, STARTED = "viewer_sample", "play_started"
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    return Lake(Storage(tmp_path / "lake"))
+    return Lake(Storage(tmp_path / LIKE_A_GLOB))
 
 
 def append(spark: SparkSession, lake: Lake, *told: tuple[str, str, int, int, int]) -> Snapshot:

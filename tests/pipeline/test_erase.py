@@ -12,7 +12,7 @@ from penstock.errors import PipelineError
 from penstock.pipeline.erase import Erased, erase
 from penstock.pipeline.schemas import table_schema
 from penstock.pipeline.tables import TABLES
-from tests.pipeline.landing_place import NOON_US, Place, fact
+from tests.pipeline.landing_place import LIKE_A_GLOB, NOON_US, Place, fact
 
 NOON = "2026-11-15T12"
 VIEWS = TABLES["silver.views"]
@@ -36,7 +36,8 @@ def write_views(place: Place) -> None:
 
 
 def test_an_address_and_a_viewer_are_forgotten_and_counts_stay(tmp_path: Path, spark: SparkSession) -> None:
-    place = Place(tmp_path, spark)
+    data = tmp_path / LIKE_A_GLOB
+    place = Place(data, spark)
     elsewhere: dict[str, Any] = {"peer_addr": "203.0.113.77:1"}
     landed = place.land(
         "edge-1-b1-1.jsonl",
@@ -71,7 +72,7 @@ def test_an_address_and_a_viewer_are_forgotten_and_counts_stay(tmp_path: Path, s
     text = landed.read_bytes() + b"".join(file.read_bytes() for file in tmp_path.rglob("erasures.jsonl"))
     assert not any(name in text for name in (b"203.0.113.7:", b"203.0.113.7 ", b"alice"))
     assert b'"203.0.113.77:1"' in text
-    lines = [json.loads(line) for line in (tmp_path / "lake/_notes/erasures.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (data / "lake/_notes/erasures.jsonl").read_text().splitlines()]
     assert [(line["what"], line["facts"]) for line in lines] == [("address", 4), ("viewer", 1)]
 
     number = place.lake.snapshot().number

@@ -12,13 +12,14 @@ from penstock.pipeline.registry import FRAMES, LakeTables, register_tables, tabl
 from penstock.pipeline.reports.spark_asker import SparkAsker
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TABLES
+from tests.pipeline.landing_place import LIKE_A_GLOB
 from tests.pipeline.sources.recordings import make_numbered
 from tests.pipeline.test_lake import NOW_US, USAGE, facts, sample, usage
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    return Lake(Storage(tmp_path / "it's a `lake`"))
+    return Lake(Storage(tmp_path / "it's a `lake`" / LIKE_A_GLOB))
 
 
 def add_samples(spark: SparkSession, lake: Lake, state: Snapshot, *seqs: int) -> Snapshot:

@@ -227,7 +227,7 @@ def _unique(lake: Lake, snapshot: Snapshot, judged: DataFrame, groups: list[Row]
     order = Window.partitionBy(*key, "refusal").orderBy("landed_at_us", F.xxhash64(*judged.columns))
     facts = keyed.where(is_fact).withColumn("_place", F.row_number().over(order)).where("_place = 1")
     if overlapping:
-        paths = [lake.storage.address(path) for path in overlapping]
+        paths = [lake.storage.pattern(path) for path in overlapping]
         facts = facts.join(judged.sparkSession.read.parquet(*paths).select(*key), key, "left_anti")
     return facts.select(*judged.columns).unionByName(judged.where(~is_fact))
 

@@ -95,8 +95,8 @@ class Lake:
         if not paths:
             return _no_rows(spark, schema)
         base = self.storage.address(folder_of(table))
-        addresses = [self.storage.address(path) for path in paths]
-        return spark.read.schema(schema).option("basePath", base).parquet(*addresses)
+        patterns = [self.storage.pattern(path) for path in paths]
+        return spark.read.schema(schema).option("basePath", base).parquet(*patterns)
 
     def read_facts(
         self, spark: SparkSession, snapshot: Snapshot, kinds: Collection[str], hours: Collection[str]
@@ -111,8 +111,8 @@ class Lake:
         if not paths:
             return _no_rows(spark, schema)
         base = self.storage.address("bronze")
-        addresses = [self.storage.address(path) for path in paths]
-        return spark.read.schema(schema).option("basePath", base).parquet(*addresses)
+        patterns = [self.storage.pattern(path) for path in paths]
+        return spark.read.schema(schema).option("basePath", base).parquet(*patterns)
 
     def gold_paths(self, table: str, days: Collection[str] | None = None) -> list[str]:
         """The files of a gold table that are there."""

@@ -63,7 +63,7 @@ def carry_facts(
             raise
 
     source = spark.readStream.format("text").options(**_SOURCE).option("maxBytesPerTrigger", str(max_batch_bytes))
-    lines = _named(source.load(landing.address()), landing)
+    lines = _named(source.load(landing.pattern()), landing)
     query = (
         lines.writeStream.foreachBatch(take)
         .option("checkpointLocation", checkpoint.address())

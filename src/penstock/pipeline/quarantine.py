@@ -57,8 +57,8 @@ def read_quarantine(spark: SparkSession, lake: Storage, paths: Iterable[str] | N
     chosen = quarantined_files(lake) if paths is None else list(paths)
     if not chosen:
         return spark.createDataFrame([], _SCHEMA)
-    addresses = [lake.address(path) for path in chosen]
-    return spark.read.schema(_SCHEMA).option("recursiveFileLookup", "true").parquet(*addresses)
+    patterns = [lake.pattern(path) for path in chosen]
+    return spark.read.schema(_SCHEMA).option("recursiveFileLookup", "true").parquet(*patterns)
 
 
 def quarantined_files(lake: Storage) -> list[str]:

@@ -132,13 +132,13 @@ def _query(storage: Storage, table: str) -> str:
     layer, _, name = table.partition(".")
     if layer == "gold":
         columns = [column.name for column in TABLES[table].columns]
-        return f"SELECT {_list(columns)} FROM parquet.{_quoted(storage.address(f'gold/{name}'))}"  # noqa: S608
+        return f"SELECT {_list(columns)} FROM parquet.{_quoted(storage.pattern(f'gold/{name}'))}"  # noqa: S608
     if layer == "bronze":
         columns, folder = bronze_columns(name), f"bronze/kind={name}"
     else:
         partition = ["hour"] if TABLES[table].partition else []
         columns, folder = [*(column.name for column in TABLES[table].columns), *partition], f"{layer}/{name}"
-    files, live = (_quoted(storage.address(path)) for path in (folder, f"_live/{table}"))
+    files, live = (_quoted(storage.pattern(path)) for path in (folder, f"_live/{table}"))
     return (
         f"SELECT {_list(columns)} FROM parquet.{files} "  # noqa: S608 - nothing of it comes from outside
         f"WHERE _metadata.file_name IN (SELECT value FROM text.{live})"
@@ -156,5 +156,5 @@ def _list(columns: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in columns)
 
 
-def _quoted(address: str) -> str:
-    return f"`{address.replace('`', '``')}`"
+def _quoted(pattern: str) -> str:
+    return f"`{pattern.replace('`', '``')}`"

@@ -2,7 +2,7 @@
 
 Owns the few operations that the pipeline needs of a file system, and their promises: a file that is put in place is
 there whole or not at all, on a local disk and on an object store alike. Paths inside a storage are relative to its root
-and use slashes. Spark is given full addresses by `address`.
+and use slashes. Spark writes to full addresses, by `address`, and reads what is at them, by `pattern`.
 """
 
 import os
@@ -15,6 +15,7 @@ from typing import Final
 from pyarrow import fs
 
 _SCHEME: Final = re.compile(r"^[a-z][a-z0-9+.-]*://")
+_GLOB_CHARACTERS: Final = re.compile(r"[][{}*?\\]")
 # Hadoop's names for the stores that pyarrow calls otherwise.
 _ARROW_SCHEMES: Final = {"s3a://": "s3://", "s3n://": "s3://"}
 
@@ -47,6 +48,10 @@ class Storage:
     def address(self, path: str = "") -> str:
         """What Spark calls a file here."""
         return f"{self.root}/{path}" if path else self.root
+
+    def pattern(self, path: str = "") -> str:
+        """What Spark is told to read there: it takes every name for a glob, and a folder may be called like one."""
+        return _GLOB_CHARACTERS.sub(r"\\\g<0>", self.address(path))
 
     def path_for_arrow(self, path: str = "") -> str:
         """What pyarrow calls it, for use with `fs`."""

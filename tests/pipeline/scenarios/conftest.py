@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.pipeline.landing_place import LIKE_A_GLOB
 from tests.pipeline.scenarios.day import Day, live_through_day
 from tests.pipeline.scenarios.night import Night, live_through_night
 from tests.pipeline.scenarios.stage import run_cycle
@@ -19,7 +20,8 @@ class Stories:
 @pytest.fixture(scope="package")
 def stories(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stories:
     folder = tmp_path_factory.mktemp("stories")
-    data = folder / "data"
+    # Whatever the folder is called: server, recorder, cycle and reports have to do with the name that it has.
+    data = folder / LIKE_A_GLOB
     told = Stories(live_through_day(folder / "day", data), live_through_night(folder / "night", data))
     run_cycle(spark, data)
     return told
