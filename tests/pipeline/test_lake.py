@@ -212,12 +212,16 @@ def test_a_part_of_a_partition_is_a_file_of_its_own_and_files_that_are_kept_stay
 
 def test_gold_is_one_file_that_anybody_can_read(spark: SparkSession, lake: Lake) -> None:
     state = lake.snapshot()
-    for egress in (10, 20):
+    path = "gold/usage/date=2026-11-15/part.parquet"
+    numbers = []
+    for egress in (10, 20, 20):
         transaction = lake.begin(state, "gold", NOW_US)
         transaction.replace_gold(USAGE, usage(spark, "2026-11-15", egress), ["2026-11-15", "2026-11-16"])
         assert transaction.publish_gold() == 2
         state = transaction.commit()
-    assert lake.gold_paths("gold.usage") == ["gold/usage/date=2026-11-15/part.parquet"]
+        numbers.append(Path(lake.storage.address(path)).stat().st_ino)
+    assert numbers[0] != numbers[1] == numbers[2], "a file that stays the same is not replaced"
+    assert lake.gold_paths("gold.usage") == [path]
     glob = lake.storage.address("gold/usage/*/*.parquet")
     assert duckdb.execute(f"select egress_bytes, day from '{glob}'").fetchall() == [(20, datetime.date(2026, 11, 15))]
     assert lake.read(spark, state, "gold.usage").select("egress_bytes", "date").collect() == [(20, "2026-11-15")]

@@ -247,12 +247,15 @@ class Transaction:
     def publish_gold(self) -> int:
         """Put every staged gold file in place, each in one step. How many."""
         self.lake.reached("gold-staged")
+        storage = self.lake.storage
         for table, staged, target in self._gold:
             if staged is not None:
-                self.lake.storage.replace(staged, target)
-            elif self.lake.storage.exists(target):
+                # One that stays the same is left alone: whoever opens it twice in one query finds the same file.
+                if not storage.are_same(staged, target):
+                    storage.replace(staged, target)
+            elif storage.exists(target):
                 # Not removed: somebody may have listed the folder and be about to open it.
-                self.lake.storage.put(target, file_without_rows(table))
+                storage.put(target, file_without_rows(table))
             self.lake.reached("gold-replaced")
         published, self._gold = len(self._gold), []
         return published

@@ -70,6 +70,12 @@ class Storage:
         with self.fs.open_input_file(self.path_for_arrow(path)) as stream:
             return bytes(stream.read())
 
+    def are_same(self, one: str, other: str) -> bool:
+        """Whether two files are both there and hold the same."""
+        infos = self.fs.get_file_info([self.path_for_arrow(one), self.path_for_arrow(other)])
+        is_possible = infos[0].type == infos[1].type == fs.FileType.File and infos[0].size == infos[1].size
+        return is_possible and self.read(one) == self.read(other)
+
     def find(self, folder: str, *, recursive: bool = True) -> list[StoredFile]:
         """Every file in a folder that is there, sorted by name."""
         selector = fs.FileSelector(self.path_for_arrow(folder), recursive=recursive, allow_not_found=True)
