@@ -46,6 +46,7 @@ SCENARIOS = {
                 "nginx",
                 "penstock",
                 "penstock frame",
+                "penstock frame, no ring",
                 "floor frame",
                 "penstock 50 ms",
                 "floor 50 ms",

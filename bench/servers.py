@@ -51,6 +51,7 @@ enabled = false
 [logs]
 level = "warning"
 """
+PENSTOCK_WITHOUT_RING = f"[server]\nio_uring = false\n{PENSTOCK_QUIET}"
 PENSTOCK_ALL_ON = """\
 [defaults]
 flush = "{flush}"
@@ -85,6 +86,9 @@ CONTESTANTS = {
         Contestant("nginx", "nginx", floor="floor message", config=NGINX_CONFIG),
         Contestant("penstock", "penstock", config=PENSTOCK_QUIET),
         Contestant("penstock frame", "penstock", floor="floor frame", flush="frame", config=PENSTOCK_QUIET),
+        Contestant(
+            "penstock frame, no ring", "penstock", floor="floor frame", flush="frame", config=PENSTOCK_WITHOUT_RING
+        ),
         Contestant("penstock 50 ms", "penstock", floor="floor 50 ms", flush="50ms", config=PENSTOCK_QUIET),
         Contestant("penstock 100 ms", "penstock", floor="floor 100 ms", flush="100ms", config=PENSTOCK_QUIET),
         Contestant("penstock all on", "penstock", config=PENSTOCK_ALL_ON, record="all"),

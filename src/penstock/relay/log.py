@@ -26,6 +26,9 @@ _QUIET_POINT_GAP_S = 1.0
 _JUMP_BACK_MS = 1000
 """Audio and video are not quite in order of time; beyond this the encoder has set its clock back."""
 _INTERVAL_SMOOTHING = 0.1
+_NO_VIDEO_BYTES = 1 << 30
+_LEAST_GROWTH_BITS = 6
+"""The size of the smallest frame is forgotten by a 64th with each frame."""
 _LOOKBACK_PART = 12
 """Beyond this part of the memory nothing is kept to look back at: it is a convenience."""
 _SPARE_PART = 16
@@ -121,7 +124,10 @@ class StreamLog:
         self.has_video = False
         """Whether video comes. When it has stopped for long, those who join begin with audio."""
         self._video_at = 0.0
-        self._video_interval_s = 0.0
+        self.video_interval_s = 0.0
+        """The mean distance of the last frames of video."""
+        self.least_video_bytes = _NO_VIDEO_BYTES
+        """The size of the smallest of the last frames of video."""
         self.has_unflushed_video = False
         self.unflushed_since: float | None = None
         budget.join(self)
@@ -149,15 +155,19 @@ class StreamLog:
     @property
     def next_video_at(self) -> float | None:
         """When the next frame of video should come, by the pace of the last ones; None: no video comes."""
-        return self._video_at + self._video_interval_s if self.has_video else None
+        return self._video_at + self.video_interval_s if self.has_video else None
 
     def append(self, frame: Frame, now: float) -> None:
         """Take one message from the publisher."""
         kind, timestamp_ms, payload, is_key, is_setup, is_malformed, _ = frame
         if kind is _VIDEO:
             self.has_unflushed_video = True
-            self._video_interval_s += (now - self._video_at - self._video_interval_s) * _INTERVAL_SMOOTHING
+            weight = _INTERVAL_SMOOTHING if self.video_interval_s else 1.0
+            self.video_interval_s += (now - self._video_at - self.video_interval_s) * weight
             self._video_at = now
+            if not is_setup:
+                least = self.least_video_bytes
+                self.least_video_bytes = min(len(payload), least + (least >> _LEAST_GROWTH_BITS) + 1)
             if not self.has_video:
                 self._see_first_video()
             if self.setup.video_codec_id is None and not is_malformed:
@@ -190,7 +200,7 @@ class StreamLog:
 
     def _see_first_video(self) -> None:
         self.has_video = True
-        self._video_interval_s = 0.0
+        self.video_interval_s = 0.0
         # A player that began at an audio message would have to wait for its first picture.
         self.forget_entry_points()
 

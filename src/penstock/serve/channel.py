@@ -49,6 +49,7 @@ class Channel:
         """Who hears of every flush besides viewers: taps of recorders, meters of telemetry."""
         self.is_dirty = False
         self.flush_timer: Timer | None = None
+        self.look_timer: Timer | None = None
         self.codecs_text = ""
         self._encoders = encoders
         self._fan_out = fan_out

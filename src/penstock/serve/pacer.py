@@ -14,6 +14,8 @@ _WIDEN_ABOVE_S = 0.020
 _NARROW_BELOW_S = 0.004
 _CALM_S = 5.0
 _SMOOTHING = 0.1
+_JITTER = 1.15
+"""A frame may come so much later than the mean of the last ones says."""
 
 
 class Waiting(NamedTuple):
@@ -62,9 +64,22 @@ class Pacer:
             return math.ceil(waiting.since / grid_s) * grid_s
         if waiting.has_video:
             return waiting.since
-        if policy.adapts:
-            # The more there is to do, the more it pays to send audio along with a frame of video.
-            max_wait_s *= min(busy_share / max(1.0 - busy_share, busy_share), 1.0)
-            if waiting.next_video_at is not None and waiting.next_video_at > waiting.since + max_wait_s:
-                return waiting.since
-        return waiting.since + max_wait_s
+        wait_s = _audio_wait_s(policy, max_wait_s, busy_share)
+        if policy.adapts and waiting.next_video_at is not None and waiting.next_video_at > waiting.since + wait_s:
+            return waiting.since
+        return waiting.since + wait_s
+
+    def lets_audio_wait(
+        self, policy: FlushPolicy, video_interval_s: float, max_wait_s: float, busy_share: float
+    ) -> bool:
+        """Whether audio that comes right after a frame of video goes out with the next frame."""
+        if policy.grid_s is not None or (policy.adapts and self.grid_s is not None):
+            return False
+        return 0.0 < video_interval_s * _JITTER <= _audio_wait_s(policy, max_wait_s, busy_share)
+
+
+def _audio_wait_s(policy: FlushPolicy, max_wait_s: float, busy_share: float) -> float:
+    if not policy.adapts:
+        return max_wait_s
+    # The more there is to do, the more it pays to send audio along with a frame of video.
+    return max_wait_s * min(busy_share / max(1.0 - busy_share, busy_share), 1.0)

@@ -58,6 +58,7 @@ class Peer(Outlet):
         "_measures",
         "_station",
         "_turn",
+        "_wakes_from",
         "address",
         "app",
         "app_query",
@@ -114,6 +115,7 @@ class Peer(Outlet):
         self._turn: Timer | None = None
         self._handled = 0
         """Messages taken from it; a request counts as several, since it costs as much."""
+        self._wakes_from = 1
         self._measures = (Measure(reactor.now, 0, 0),) * 2
         self._events = READ
         reactor.add(self.descriptor, READ, self._on_ready)
@@ -163,6 +165,8 @@ class Peer(Outlet):
             self.heard_at = self._reactor.now
             self.session.receive_data(data)
             self.handle_events()
+            if self._wakes_from > 1 and self.session.buffered_bytes:
+                self.wake_up()
             if len(data) < size or self._is_closed or not self._is_reading:
                 return
         if self._is_gathered:
@@ -192,6 +196,26 @@ class Peer(Outlet):
             self.queue(reply)
             self.flush_output()
         self._update_interest()
+
+    def doze(self, least_bytes: int) -> None:
+        """Read when so much has come, as of a frame of video, and not for each message that comes before it."""
+        # What is left of a message may be less than that, and another publication may have smaller frames.
+        may_doze = not self.session.buffered_bytes and len(self.publications) == 1
+        self._wake_from(least_bytes if may_doze else 1)
+
+    def wake_up(self) -> None:
+        """Read at once whatever comes."""
+        self._wake_from(1)
+
+    def read_now(self) -> None:
+        """Read what is there, unless it has to wait for something else."""
+        if self._is_reading and not self._is_closed:
+            self._on_ready(READ)
+
+    def _wake_from(self, size: int) -> None:
+        if not self._is_closed and not size * 3 // 4 <= self._wakes_from <= size:
+            self._wakes_from = size
+            self._transport.wake_from(size)
 
     # Sending.
 

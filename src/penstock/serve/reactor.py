@@ -21,6 +21,7 @@ READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
 _MAX_EVENTS = 1024
 _GATHER_INTERVAL_S = 0.100
+_GATHER_SLACK_S = 0.050
 _LOAD_INTERVAL_S = 0.250
 _LOAD_SMOOTHING = 0.25
 _MAX_FAILURES = 10
@@ -185,7 +186,8 @@ class Reactor:
             heapq.heappop(timers)
         due = timers[0][0] if timers else math.inf
         if self._gathered:
-            due = min(due, self._gather_at)
+            # Others wake the loop often enough for most; for those who do not, it is woken.
+            due = min(due, self._gather_at + _GATHER_SLACK_S)
         if due == math.inf:
             return -1
         # Rounded up to the millisecond that epoll counts in, so that a timer is never just missed.

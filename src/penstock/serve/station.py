@@ -88,7 +88,7 @@ class Station:
         self.hub = Hub(lambda: StreamLog(store, self.encoders, self.settings.log_limits, self.budget))
         self.peers: dict[str, Peer] = {}
         self.channels: dict[str, Channel] = {}
-        self.flusher = Flusher(reactor, settings, observer)
+        self.flusher = Flusher(reactor, settings, observer, self._publisher_of)
         self.is_closing = False
         self.playing = Playing(self)
 
