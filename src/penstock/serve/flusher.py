@@ -20,6 +20,8 @@ _UNWATCHED_WAIT_S = 0.5
 _UNWATCHED_BYTES = 256 * 1024
 _LEAST_READ_BYTES = 1024
 """Audio that gathers while a frame is waited for is as much: below that there is nothing to wait for."""
+_MOST_READ_BYTES = 64 * 1024
+"""The kernel makes room for twice what is waited for."""
 
 
 class Flusher:
@@ -104,7 +106,7 @@ class Flusher:
         if publisher is None:
             return
         policy, max_wait_s, busy_share = channel.app.flush, self._settings.max_flush_wait_s, self._reactor.busy_share
-        least_bytes = log.least_video_bytes // 2
+        least_bytes = min(log.least_video_bytes // 2, _MOST_READ_BYTES)
         if least_bytes >= _LEAST_READ_BYTES and self.pacer.lets_audio_wait(
             policy, log.video_interval_s, max_wait_s, busy_share
         ):
