@@ -3,13 +3,15 @@
 Owns the defaults: amounts are 0, conditions are false, names are `-`, and what may be null is.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from penstock.pipeline.gathered import schema_for_all
 from penstock.pipeline.schemas import table_schema
 from penstock.pipeline.tables import TABLES
 
@@ -31,17 +33,24 @@ def at(text: str, day: int = 15) -> datetime:
 
 def rows(spark: SparkSession, name: str, each: Iterable[dict[str, Any]]) -> DataFrame:
     """A frame of the table."""
-    schema = table_schema(TABLES[name])
+    return spark.createDataFrame([tuple(row.values()) for row in _filled(name, each)], table_schema(TABLES[name]))
+
+
+def gathered_rows(name: str, each: Iterable[dict[str, Any]]) -> pa.Table:
+    """The same rows as Arrow has them."""
+    return pa.Table.from_pylist(list(_filled(name, each)), schema_for_all(name))
+
+
+def _filled(name: str, each: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     defaults = {
-        field.name: None if field.nullable else _DEFAULTS[field.dataType.simpleString()] for field in schema.fields
+        field.name: None if field.nullable else _DEFAULTS[field.dataType.simpleString()]
+        for field in table_schema(TABLES[name]).fields
     }
     known = {"app": "live", "stream": "x"}
-    values = []
     for row in each:
         if unknown := set(row) - set(defaults):
             raise ValueError(f"{name} has no {sorted(unknown)}")
-        values.append(tuple({**defaults, **{k: v for k, v in known.items() if k in defaults}, **row}.values()))
-    return spark.createDataFrame(values, schema)
+        yield {**defaults, **{k: v for k, v in known.items() if k in defaults}, **row}
 
 
 def told(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:

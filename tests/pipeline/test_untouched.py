@@ -2,40 +2,35 @@
 
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
 
 from penstock.pipeline.tables import SERVER_LOST
+from penstock.pipeline.transforms.histogram_hours import STARTUP_COLUMNS
 from penstock.pipeline.untouched import (
+    CONNECTION,
+    changed_hours,
     touched_connections,
     touched_views,
     untouched_connections,
     untouched_views,
-    with_boot_key,
 )
 from tests.pipeline.bronze_rows import boot_key_of
-from tests.pipeline.silver_rows import at, rows
+from tests.pipeline.silver_rows import at, gathered_rows
 
 BOOT, OTHER_BOOT = boot_key_of("a", "b1"), boot_key_of("a", "b2")
-FEW, MANY = 1, 1_000_000_000
 
 
 def view(seq: int, **fields: Any) -> dict[str, Any]:
     return {"view_id": f"a-b1-{seq}", "boot_key": BOOT, "view_seq": seq, **fields}
 
 
-def names(frame: DataFrame, column: str) -> set[Any]:
-    return {row[0] for row in frame.select(column).collect()}
-
-
-def test_a_view_is_made_anew_if_it_has_a_new_minute_or_nobody_told_its_end(spark: SparkSession) -> None:
+def test_a_view_is_made_anew_if_it_has_a_new_minute_or_nobody_told_its_end() -> None:
     told = [
         {"boot_key": BOOT, "view_seq": 1},
         {"boot_key": BOOT, "view_seq": 1},
         {"boot_key": OTHER_BOOT, "view_seq": 2},
     ]
-    minutes = rows(spark, "rollup.view_minutes", told)
-    known = rows(
-        spark,
+    known = gathered_rows(
         "silver.views",
         [
             view(1, end_reason="left"),
@@ -45,18 +40,16 @@ def test_a_view_is_made_anew_if_it_has_a_new_minute_or_nobody_told_its_end(spark
             view(5, end_reason="no stream", is_failed_start=True),
         ],
     )
-    for about in (FEW, MANY):
-        touched = touched_views(minutes, known, about)
-        assert sorted((row.boot_key, row.view_seq) for row in touched.collect()) == sorted(
-            [(BOOT, 1), (OTHER_BOOT, 2), (BOOT, 3), (BOOT, 4)]
-        )
+    touched = touched_views(gathered_rows("rollup.view_minutes", told), known)
+    assert sorted((row["boot_key"], row["view_seq"]) for row in touched.to_pylist()) == sorted(
+        [(BOOT, 1), (OTHER_BOOT, 2), (BOOT, 3), (BOOT, 4)]
+    )
     # The second has a namesake in another boot; plays in vain are told by one fact, and found again from it.
-    assert names(untouched_views(known, touched), "view_id") == {"a-b1-2"}
+    assert untouched_views(known, touched)["view_id"].to_pylist() == ["a-b1-2"]
 
 
-def test_a_connection_is_made_anew_if_a_fact_tells_of_it_or_none_told_its_end(spark: SparkSession) -> None:
-    known = rows(
-        spark,
+def test_a_connection_is_made_anew_if_a_fact_tells_of_it_or_none_told_its_end() -> None:
+    known = gathered_rows(
         "silver.connections",
         [
             {"server_id": "a", "boot_id": boot, "conn_id": conn_id, **fields}
@@ -69,12 +62,39 @@ def test_a_connection_is_made_anew_if_a_fact_tells_of_it_or_none_told_its_end(sp
             )
         ],
     )
-    keyed = with_boot_key(known)
-    told = spark.createDataFrame(
-        [("a", "b1", name) for name in ("told of", "new")], "server_id string, boot_id string, conn_id string"
+    told = pa.table(dict(zip(CONNECTION, (["a", "a"], ["b1", "b1"], ["told of", "new"]), strict=True)))
+    touched = touched_connections(told, known)
+    assert set(touched["conn_id"].to_pylist()) == {"told of", "new", "open", "lost"}
+    kept = untouched_connections(known, touched)
+    assert kept.column_names == known.column_names
+    assert {(row["boot_id"], row["conn_id"]) for row in kept.to_pylist()} == {("b2", "told of"), ("b1", "closed")}
+
+
+def test_startups_of_an_hour_are_counted_anew_if_a_view_of_it_came_went_or_tells_another_one() -> None:
+    before = gathered_rows(
+        "silver.views",
+        [
+            view(1, started_at=at("18:10:00"), startup_us=900, watched_us=5),
+            view(2, started_at=at("18:10:00")),
+            view(3, started_at=at("19:10:00")),
+            view(4, started_at=at("20:10:00"), client="vlc", startup_us=700),
+            view(5, started_at=at("21:10:00"), startup_us=700),
+        ],
     )
-    touched = touched_connections(with_boot_key(told), keyed, FEW)
-    assert names(touched, "conn_id") == {"told of", "new", "open", "lost"}
-    kept = untouched_connections(keyed, touched)
-    assert sorted(kept.columns) == sorted(known.columns)
-    assert {(row.boot_id, row.conn_id) for row in kept.collect()} == {("b2", "told of"), ("b1", "closed")}
+    after = gathered_rows(
+        "silver.views",
+        [
+            view(2, started_at=at("18:10:00"), watched_us=90),
+            view(1, started_at=at("18:10:00"), startup_us=900, watched_us=70, end_reason="left"),
+            view(3, started_at=at("19:10:00"), startup_us=0),
+            view(4, started_at=at("20:10:00"), client="obs", startup_us=700),
+            view(6, started_at=at("22:10:00")),
+        ],
+    )
+    assert changed_hours(before, after, "started_at", STARTUP_COLUMNS) == {
+        "2026-11-15T19",
+        "2026-11-15T20",
+        "2026-11-15T21",
+        "2026-11-15T22",
+    }
+    assert changed_hours(before, before, "started_at", STARTUP_COLUMNS) == frozenset()

@@ -6,7 +6,7 @@ plan stays pending, so that a run that is killed is done again.
 """
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.pipeline.commits import DataFile, Snapshot
+from penstock.pipeline.gathered import gather, hours_since_1970
 from penstock.pipeline.hours import hour_of_us, runs_of, shifted
-from penstock.pipeline.lake import Lake
+from penstock.pipeline.lake import PART, Lake, Transaction
 from penstock.pipeline.plan import CONNECTION_KINDS, RECORDING_KINDS, Plan, hours_with_views_of, lost_boots, starts_in
 from penstock.pipeline.progress import Progress
 from penstock.pipeline.side_by_side import side_by_side
@@ -27,6 +28,7 @@ from penstock.pipeline.tables import TABLES
 from penstock.pipeline.transforms.common import VIEW_KEYS, hour_number, hour_of, micros_of
 from penstock.pipeline.transforms.connections import connections
 from penstock.pipeline.transforms.gops import gops
+from penstock.pipeline.transforms.histogram_hours import STARTUP_COLUMNS
 from penstock.pipeline.transforms.incidents import stream_spells
 from penstock.pipeline.transforms.publications import publications
 from penstock.pipeline.transforms.recording_segments import SEGMENT, recording_segments
@@ -37,11 +39,11 @@ from penstock.pipeline.transforms.view_minutes import carry_of, view_minutes
 from penstock.pipeline.transforms.views import PLAY_KINDS, views
 from penstock.pipeline.untouched import (
     CONNECTION,
+    changed_hours,
     touched_connections,
     touched_views,
     untouched_connections,
     untouched_views,
-    with_boot_key,
 )
 
 _LONGEST_RUN_HOURS: Final = 24
@@ -50,6 +52,10 @@ _CARRY_HOURS: Final = 2
 """How far back the last sample of a publication is looked for, in hours in which its server told any: one a second."""
 
 
+_FEW_ROWS: Final = 2_000_000
+"""Of facts and sessions together: up to here this process writes what is made of them."""
+_OF_ANY_SIZE: Final = ("silver.gops",)
+"""Made of recordings, and not of the facts of a plan."""
 _PATHS: Final = "paths"
 _SEGMENT_KEYS: Final = pa.schema({"server_id": pa.string(), "recording_id": pa.string(), "segment": pa.int64()})
 
@@ -68,7 +74,18 @@ class Derivation:
     progress: Progress
     recordings: str | None = None
     """Where the recorded files are; None: not where this pipeline runs."""
+    is_small: bool = field(init=False)
+    """Whether rows of sessions are carried over, and whatever is made is gathered and written by this process."""
+    is_resumed: bool = field(init=False)
+    """Whether a run that was killed may have made a part of it already."""
+    changed_startups: frozenset[str] | None = None
+    """The hours in which views began whose startup, or who they are, is not what it was; None: not known."""
+    _boots: DataFrame | None = None
     _committing: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.is_small = _is_small(self.plan, self.state)
+        self.is_resumed = bool(self.state.planned)
 
     def run(self) -> None:
         """All of silver but for connections, and the rollups of minutes and spells."""
@@ -85,19 +102,27 @@ class Derivation:
         closed = self._since(snapshot, "connection_closed", min(starts))
         viewed = self._rows_since(snapshot, "silver.views", min(starts))
         published = self._rows_since(snapshot, "silver.publications", min(starts))
-        kept = None
-        if self._is_carrying_over(snapshot, table, starts):
-            told_in = self.plan.fact_hours
-            told = self.lake.read_facts(self.spark, snapshot, CONNECTION_KINDS, told_in)
-            known = with_boot_key(self.lake.read(self.spark, snapshot, table, starts))
-            touched = touched_connections(told, known, _rows_in(snapshot, "bronze.connection_opened", told_in))
-            kept = untouched_connections(known, touched)
+        carried = None
+        if self.is_small:
+            told = (
+                self.lake.rows(snapshot, f"bronze.{kind}", self.plan.fact_hours, CONNECTION)
+                for kind in CONNECTION_KINDS
+            )
+            known = self.lake.rows(snapshot, table, starts)
+            keys = touched_connections(pa.concat_tables(told), known)
+            carried = untouched_connections(known, keys)
+            touched = F.broadcast(self.spark.createDataFrame(keys))
             opened, closed, viewed = (rows.join(touched, CONNECTION, "left_semi") for rows in (opened, closed, viewed))
         rows = connections(opened, closed, viewed, published, self.boots(snapshot))
-        self._replace_by_start(table, rows, "opened_at", starts, kept)
+        self._replace_by_start(table, rows, "opened_at", starts, carried)
 
     def boots(self, snapshot: Snapshot) -> DataFrame:
-        """Every boot, and whether it is lost."""
+        """Every boot, and whether it is lost. A run adds none."""
+        if self._boots is None:
+            self._boots = self._boots_of(snapshot)
+        return self._boots
+
+    def _boots_of(self, snapshot: Snapshot) -> DataFrame:
         known = snapshot.boots.values()
         lost = {boot.boot_key for boot in lost_boots(known, self.as_of_us, self.silent_us)}
         columns = {
@@ -120,9 +145,18 @@ class Derivation:
         stats: Mapping[str, Mapping[str, Any]] | None = None,
         kept: Mapping[str, Sequence[DataFile]] | None = None,
     ) -> None:
-        """Write these hours of a table and commit them, after what other steps have committed meanwhile."""
+        """Write these hours of a table and commit them."""
+        if self.is_small and table not in _OF_ANY_SIZE:
+            places = ["hour", PART] if PART in rows.columns else ["hour"]
+            gathered = gather(rows, table, places)
+            self._commit(lambda transaction: transaction.replace_by_rows(TABLES[table], gathered, hours, stats, kept))
+        else:
+            self._commit(lambda transaction: transaction.replace(TABLES[table], rows, hours, stats, kept))
+
+    def _commit(self, write: Callable[[Transaction], None]) -> None:
+        """Write something and commit it, after what other steps have committed meanwhile."""
         transaction = self.lake.begin(self.state, "silver", self.as_of_us)
-        transaction.replace(TABLES[table], rows, hours, stats, kept)
+        write(transaction)
         with self._committing:
             transaction.follow(self.state)
             self.state = transaction.commit(planned=self.plan.as_hours())
@@ -168,30 +202,37 @@ class Derivation:
         minutes = self.lake.read(self.spark, snapshot, "rollup.view_minutes", told_in)
         minutes = minutes.where(within_hours(micros_of("started_at"), starts))
         lags = self.lake.read(self.spark, snapshot, "rollup.view_lags", told_in)
-        kept = None
-        if self._is_carrying_over(snapshot, table, starts):
-            told = self.lake.read(self.spark, snapshot, "rollup.view_minutes", self.plan.view_hours)
-            known = self.lake.read(self.spark, snapshot, table, starts)
-            touched = touched_views(told, known, _rows_in(snapshot, "rollup.view_minutes", self.plan.view_hours))
-            kept = untouched_views(known, touched)
+        carried = None
+        if self.is_small:
+            told = self.lake.rows(snapshot, "rollup.view_minutes", self.plan.view_hours, VIEW_KEYS)
+            known = self.lake.rows(snapshot, table, starts)
+            keys = touched_views(told, known)
+            carried = untouched_views(known, keys)
+            touched = F.broadcast(self.spark.createDataFrame(keys))
             minutes, lags = (rows.join(touched, VIEW_KEYS, "left_semi") for rows in (minutes, lags))
             failed = plays.where("kind = 'play_stopped' AND view_seq IS NULL")
             plays = failed.unionByName(plays.join(touched, VIEW_KEYS, "left_semi"))
         rows = views(plays, minutes, lags, self.boots(snapshot))
-        self._replace_by_start(table, rows, "started_at", starts, kept)
-
-    def _is_carrying_over(self, snapshot: Snapshot, table: str, starts: frozenset[str]) -> bool:
-        """Whether rows of before may stay: there are some, and not all are to be made anew."""
-        return starts.isdisjoint(self.plan.whole_starts) and bool(snapshot.files(table, starts))
+        made = self._replace_by_start(table, rows, "started_at", starts, carried)
+        if self.is_small and made is not None and not self.is_resumed:
+            self.changed_startups = changed_hours(known, made, "started_at", STARTUP_COLUMNS)
 
     def _replace_by_start(
-        self, table: str, rows: DataFrame, time: str, starts: frozenset[str], kept: DataFrame | None = None
-    ) -> None:
-        """Give the hours in which sessions began those of the rows that did, and the rows that are kept."""
-        begun = rows.where(within_hours(micros_of(time), starts))
-        if kept is not None:
-            begun = begun.unionByName(kept.drop("hour"))
-        self.replace(table, begun.withColumn("hour", hour_number(time)), starts)
+        self, table: str, rows: DataFrame, time: str, starts: frozenset[str], carried: pa.Table | None = None
+    ) -> pa.Table | None:
+        """Give the hours in which sessions began those of the rows that did, and those that are carried over.
+
+        All rows if they are here.
+        """
+        begun = rows.where(within_hours(micros_of(time), starts)).withColumn("hour", hour_number(time))
+        if carried is None:
+            self.replace(table, begun, starts)
+            return None
+        fresh = gather(begun, table, ["hour"])
+        placed = carried.append_column("hour", hours_since_1970(carried[time]))
+        made = pa.concat_tables([fresh, placed.select(fresh.column_names).cast(fresh.schema)])
+        self._commit(lambda transaction: transaction.replace_by_rows(TABLES[table], made, starts))
+        return made
 
     def _write_publications(self, snapshot: Snapshot) -> None:
         starts = self.plan.publication_starts
@@ -263,8 +304,8 @@ class Derivation:
             hours.update(row.hour for row in fresh.select(hour_of("started_at").alias("hour")).distinct().collect())
         # A file that began long ago may be repaired now: its row is in the partition of its beginning.
         known = self.lake.read(self.spark, snapshot, "silver.recording_segments", hours)
-        kept = known.join(touched, SEGMENT, "left_anti")
-        self._replace_by_start("silver.recording_segments", fresh, "started_at", frozenset(hours), kept)
+        kept = known.join(touched, SEGMENT, "left_anti").drop("hour")
+        self._replace_by_start("silver.recording_segments", fresh.unionByName(kept), "started_at", frozenset(hours))
 
     def _write_gops(self, snapshot: Snapshot) -> None:
         """GOPs of the files that were finished since; a file never changes after that."""
@@ -332,5 +373,9 @@ def _from(snapshot: Snapshot, table: str, hour: str) -> list[str]:
     return [each for each in snapshot.partitions(table) if each >= hour]
 
 
-def _rows_in(snapshot: Snapshot, table: str, hours: Collection[str]) -> int:
-    return sum(file.rows for file in snapshot.files(table, hours))
+def _is_small(plan: Plan, snapshot: Snapshot) -> bool:
+    """Whether a plan asks for no rows from facts alone, and what it is about fits into this process."""
+    looked_at = {table: plan.fact_hours for table in snapshot.tables if table.startswith("bronze.")}
+    looked_at |= {"silver.views": plan.view_starts, "silver.connections": plan.connection_starts}
+    rows = sum(file.rows for table, hours in looked_at.items() for file in snapshot.files(table, hours))
+    return not plan.whole_starts and rows <= _FEW_ROWS

@@ -8,15 +8,17 @@ from functools import reduce
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.facts import FACTS as KINDS
-from penstock.pipeline.checks import BOOTS, CHECKED, FACTS, QUARANTINE, broken_rules, summed_up
+from penstock.pipeline.checks import BOOTS, CHECKED, FACTS, QUARANTINE, broken_rules, has_rules, summed_up
 from penstock.pipeline.commits import Snapshot
 from penstock.pipeline.derive import Derivation
+from penstock.pipeline.gathered import lies_in
 from penstock.pipeline.hours import days_of, hours_of_day, shifted
-from penstock.pipeline.lake import Transaction
+from penstock.pipeline.lake import Lake, Transaction
 from penstock.pipeline.plan import Plan, last_numbers_before, starts_in
 from penstock.pipeline.quarantine import quarantined_files, read_quarantine
 from penstock.pipeline.tables import TABLES
@@ -32,16 +34,40 @@ def stage_checks(silver: Derivation, transaction: Transaction) -> None:
     """Give the days of a run their rows of gold.data_quality."""
     snapshot, days = transaction.snapshot, silver.plan.gold_days
     looked_at = _hours_looked_at(silver.plan)
-    broken = [
-        broken_rules(table, _frames(silver, snapshot, table, looked_at[table])).where(_lies_in("at", looked_at[table]))
-        for table in CHECKED
-        if looked_at[table] and (table != QUARANTINE or quarantined_files(silver.lake.storage))
-    ]
-    found = summed_up(reduce(DataFrame.unionByName, broken))
-    known = silver.lake.read(silver.spark, snapshot, _TABLE.full_name, days).drop("date")
-    is_replaced = [(F.col("table") == table) & _lies_in("at", hours) for table, hours in looked_at.items() if hours]
-    rows = found.unionByName(known.where(~reduce(Column.__or__, is_replaced, F.lit(False))))
-    transaction.replace_gold(_TABLE, rows.withColumn("date", F.date_format("at", "yyyy-MM-dd")), days)
+    broken = []
+    for table in CHECKED:
+        hours = looked_at[table]
+        if not hours or (table == QUARANTINE and not quarantined_files(silver.lake.storage)):
+            continue
+        is_unique = has_one_row_each(silver.lake, snapshot, table, hours)
+        if has_rules(table) or not is_unique:
+            frames = _frames(silver, snapshot, table, hours)
+            broken.append(broken_rules(table, frames, is_unique=is_unique).where(_lies_in("at", hours)))
+    nothing = silver.lake.read(silver.spark, snapshot, _TABLE.full_name, ()).drop("date")
+    found = summed_up(reduce(DataFrame.unionByName, broken)) if broken else nothing
+    kept = {day: _rows_before(silver, snapshot, day, looked_at) for day in days}
+    transaction.replace_gold(_TABLE, found.withColumn("date", F.date_format("at", "yyyy-MM-dd")), days, kept)
+
+
+def has_one_row_each(lake: Lake, snapshot: Snapshot, table: str, hours: Collection[str]) -> bool:
+    """Whether no partition of a table has two rows of one key. Found out here: to group by keys is dear in Spark."""
+    if table not in TABLES:
+        return False
+    names = list(TABLES[table].key)
+    for partition in days_of(hours) if table.startswith("gold.") else hours:
+        keys = lake.rows(snapshot, table, [partition], names)
+        if keys.group_by(names).aggregate([]).num_rows < keys.num_rows:
+            return False
+    return True
+
+
+def _rows_before(silver: Derivation, snapshot: Snapshot, day: str, looked_at: Mapping[str, frozenset[str]]) -> pa.Table:
+    """What earlier runs have found on a day, but for what this one has looked at again."""
+    known = silver.lake.rows(snapshot, _TABLE.full_name, [day])
+    for table, hours in looked_at.items():
+        is_again = pc.and_(pc.equal(known["table"], table), lies_in(known["at"], hours))
+        known = known.filter(pc.invert(is_again))
+    return known
 
 
 def _hours_looked_at(plan: Plan) -> Mapping[str, frozenset[str]]:

@@ -4,7 +4,7 @@ Owns which rows each transform of gold is given, and how the hours that were com
 file is the rows of before but for the computed hours, and the new rows of those. The last commit settles the plan.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 from penstock.pipeline.commits import DataFile, Snapshot
 from penstock.pipeline.derive import Derivation
 from penstock.pipeline.derive_checks import stage_checks
-from penstock.pipeline.hours import days_of, hours_of_day, shifted, shifted_day
+from penstock.pipeline.gathered import lies_in
+from penstock.pipeline.hours import day_of, days_of, hours_of_day, shifted, shifted_day
 from penstock.pipeline.lake import PART, Transaction
 from penstock.pipeline.plan import starts_in
 from penstock.pipeline.side_by_side import side_by_side
@@ -33,6 +34,7 @@ from penstock.pipeline.transforms.view_quality import view_quality
 
 _TIMES: Final = {"gold.audience": "minute", "gold.stream_health": "minute", "gold.view_quality": "hour_at"}
 """What places a row in its hour."""
+_DAYS_AT_ONCE: Final = 4
 _OF_SAMPLES: Final = "samples"
 _PART_OF_METRIC: Final = f"IF(metric = '{STARTUP}', 'startup', '{_OF_SAMPLES}')"
 """Histograms of startup are in files of their own, since they change when nothing else of an hour does."""
@@ -78,21 +80,27 @@ class GoldDerivation:
         if not hours:
             return
         # Of an hour that has no new samples only the views that began in it may tell something new.
+        changed = self.silver.changed_startups
+        if counted := sampled | (hours if changed is None else hours & changed):
+            self._write_histograms(counted, sampled)
+        for some in _few_days_each(hours):
+            rows = view_quality(self._read("silver.views", some), self._read("rollup.histogram_hours", some))
+            self._stage_hours(transaction, "gold.view_quality", rows, some)
+
+    def _write_histograms(self, hours: Collection[str], sampled: Collection[str]) -> None:
         begun = starts_in(self.silver.state, "silver.views", sampled)
         rows = histogram_hours(
-            self._read("silver.views", hours.union(begun)),
+            self._read("silver.views", {*hours, *begun}),
             self._read("rollup.view_minutes", sampled),
             self._read("rollup.view_lags", sampled),
         )
         rows = rows.where(within_hours(micros_of("hour_at"), hours))
-        kept, mixed = self._counted_samples(hours - sampled)
+        kept, mixed = self._counted_samples(set(hours).difference(sampled))
         if mixed:
             known = self._read("rollup.histogram_hours", mixed).drop("hour")
             rows = rows.unionByName(known.where(F.col("metric") != STARTUP))
         placed = rows.withColumns({"hour": hour_number("hour_at"), PART: F.expr(_PART_OF_METRIC)})
         self.silver.replace("rollup.histogram_hours", placed, hours, kept=kept)
-        rows = view_quality(self._read("silver.views", hours), self._read("rollup.histogram_hours", hours))
-        self._stage_hours(transaction, "gold.view_quality", rows, hours)
 
     def _counted_samples(self, hours: Collection[str]) -> tuple[dict[str, list[DataFile]], set[str]]:
         """Of hours without new samples the files that count lag and round trip, and the hours that have none apart."""
@@ -106,7 +114,7 @@ class GoldDerivation:
         return kept, mixed
 
     def _stage_audience(self, transaction: Transaction) -> None:
-        if hours := self.silver.plan.audience_hours:
+        for hours in _few_days_each(self.silver.plan.audience_hours):
             # Who was gone before the first of the hours adds nothing to them.
             first_us, _ = hours_span(hours)
             views = self._views_in(hours).where(micros_of("last_seen_at") >= first_us)
@@ -114,7 +122,7 @@ class GoldDerivation:
             self._stage_hours(transaction, "gold.audience", rows, hours)
 
     def _stage_health(self, transaction: Transaction) -> None:
-        if hours := self.silver.plan.stream_hours:
+        for hours in _few_days_each(self.silver.plan.stream_hours):
             rows = stream_health(self._read("silver.stream_seconds", hours), self._publications_in(hours))
             self._stage_hours(transaction, "gold.stream_health", rows, hours)
 
@@ -150,12 +158,12 @@ class GoldDerivation:
         """Give the days of these hours their new rows, and the rows of their other hours."""
         days, time = days_of(hours), _TIMES[table]
         fresh = rows.where(within_hours(micros_of(time), hours))
-        others = {hour for day in days for hour in hours_of_day(day)} - set(hours)
-        if others and self.silver.lake.gold_paths(table, days):
-            kept = self._read(table, days).drop("date")
-            fresh = fresh.unionByName(kept.where(within_hours(micros_of(time), others)))
+        kept = {}
+        for day in days:
+            known = self.silver.lake.rows(self.silver.state, table, [day])
+            kept[day] = known.filter(lies_in(known[time], set(hours_of_day(day)).difference(hours)))
         dated = fresh.withColumn("date", F.date_format(time, "yyyy-MM-dd"))
-        transaction.replace_gold(TABLES[table], dated, days)
+        transaction.replace_gold(TABLES[table], dated, days, kept)
 
     def _untold_in(self, days: Collection[str]) -> DataFrame:
         """What lost servers sent on these days beyond the samples of their viewers."""
@@ -183,6 +191,14 @@ class GoldDerivation:
 
     def _read(self, table: str, partitions: Collection[str] | None) -> DataFrame:
         return self.silver.lake.read(self.silver.spark, self.silver.state, table, partitions)
+
+
+def _few_days_each(hours: Collection[str]) -> Iterator[frozenset[str]]:
+    """The hours of a few days at a time, since what is made of them is gathered by one process."""
+    days = sorted(days_of(hours))
+    for first in range(0, len(days), _DAYS_AT_ONCE):
+        some = days[first : first + _DAYS_AT_ONCE]
+        yield frozenset(hour for hour in hours if day_of(hour) in some)
 
 
 def _days_around(days: Collection[str]) -> list[str]:

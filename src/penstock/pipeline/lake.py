@@ -10,7 +10,7 @@ Owns where files lie and what they are called:
     _live/_number                               the commit that those names are of
     _staging/{run}/…                            what a run is writing; nobody else's business
 
-Rows of a file are in the table's order. Spark writes and reads the files; this module never looks at rows.
+Rows of a file are in the table's order. Spark writes the files of bronze and of large runs, this process all others.
 """
 
 import io
@@ -21,21 +21,20 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from penstock import __version__
-from penstock.errors import LakeError
 from penstock.pipeline.commits import BootSpan, Change, Commit, CommitLog, DataFile, Snapshot, Touched
-from penstock.pipeline.file_notes import notes_of
-from penstock.pipeline.hours import HOUR_US, hour_of_us
+from penstock.pipeline.file_notes import notes_of_file, notes_of_rows
+from penstock.pipeline.gathered import WHOLE, cut_by, file_of, gather, no_rows, partition_called, read_rows, sorted_by
 from penstock.pipeline.layout import (
     arrow_schema_of,
     file_without_rows,
     folder_of,
+    folder_of_hour,
     gold_path,
     order_of,
     partition_of,
@@ -47,13 +46,10 @@ from penstock.pipeline.schemas import bronze_columns, bronze_schema, table_schem
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TABLES, TRANSFORMS_VERSION, Table
 
-WHOLE: Final = ""
-"""The partition of a table that has none."""
 PART: Final = "part"
 """A column of rows that are to be in files of their own, and in the stats of those files."""
 _STAGED_PARTITION: Final = "__partition"
 _STAGED_PART: Final = "__part"
-_ALWAYS: Final = "__always"
 _BY_VIEW: Final = ("boot_key", "view_seq", "seq")
 _MANY_FACTS: Final = 50_000
 _LISTED_NUMBER: Final = "_live/_number"
@@ -88,12 +84,9 @@ class Lake:
     ) -> DataFrame:
         """Rows of a table, `bronze.{kind}` included, in these partitions or all; bronze and silver with `hour`."""
         schema = schema_with_partition(table)
-        if table.startswith("gold."):
-            paths = self.gold_paths(table, partitions)
-        else:
-            paths = [file.path for file in snapshot.files(table, partitions)]
+        paths = self._paths(snapshot, table, partitions)
         if not paths:
-            return _no_rows(spark, schema)
+            return no_rows(spark, schema)
         base = self.storage.address(folder_of(table))
         patterns = [self.storage.pattern(path) for path in paths]
         return spark.read.schema(schema).option("basePath", base).parquet(*patterns)
@@ -109,7 +102,7 @@ class Lake:
         paths = [file.path for kind, hour in parts for file in snapshot.files(f"bronze.{kind}", [hour])]
         schema = schema_of_facts()
         if not paths:
-            return _no_rows(spark, schema)
+            return no_rows(spark, schema)
         base = self.storage.address("bronze")
         patterns = [self.storage.pattern(path) for path in paths]
         return spark.read.schema(schema).option("basePath", base).parquet(*patterns)
@@ -122,6 +115,17 @@ class Lake:
             return found
         wanted = {gold_path(TABLES[table], day) for day in days}
         return [path for path in found if path in wanted]
+
+    def rows(
+        self, snapshot: Snapshot, table: str, partitions: Collection[str], columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Rows of a table in these partitions, read by this process, or some of their columns."""
+        return read_rows(self.storage, table, self._paths(snapshot, table, partitions), columns)
+
+    def _paths(self, snapshot: Snapshot, table: str, partitions: Collection[str] | None) -> list[str]:
+        if table.startswith("gold."):
+            return self.gold_paths(table, partitions)
+        return [file.path for file in snapshot.files(table, partitions)]
 
     def create(self) -> None:
         """Make what views over the tables need: the schema of each table as of now, and a file without rows.
@@ -224,25 +228,53 @@ class Transaction:
 
         Rows that have a `part` are put into a file for each, which says so in its stats. Files that are `kept` stay.
         """
-        staged = self._stage_table(table, rows, "hour")
+        staged = self._stage_table(table, rows)
         for partition in sorted(set(partitions) | {place[0] for place in staged}):
-            folder = f"{folder_of(table.full_name)}/hour={partition}" if table.partition else folder_of(table.full_name)
             files = list((kept or {}).get(partition, ()))
             for part in sorted(part for name, part in staged if name == partition):
                 told = {**(stats or {}).get(partition, {}), **({PART: part} if part else {})}
-                for file in self._move(staged[partition, part], folder, None):
-                    notes = {**notes_of(self.lake.storage, file.path), **told}
+                for file in self._move(staged[partition, part], folder_of_hour(table, partition), None):
+                    notes = {**notes_of_file(self.lake.storage, file.path), **told}
                     files.append(DataFile(file.path, file.rows, file.bytes, notes))
             self._changes.append(Change(table.full_name, partition, tuple(files), is_replacing=True))
 
-    def replace_gold(self, table: Table, rows: DataFrame, days: Iterable[str]) -> None:
-        """Stage a gold table's days, which are put in place by `publish_gold`. The rows have a `date`."""
-        staged = self._stage_table(table, _with_nullable_columns(rows), "date")
-        for day in sorted({WHOLE} if table.partition is None else {*days, *(name for name, _ in staged)}):
-            paths = staged.get((day, WHOLE), [])
-            if len(paths) > 1:
-                raise LakeError(f"{table.full_name} of {day} was written as {len(paths)} files, not one")
-            self._gold.append((table.full_name, paths[0] if paths else None, gold_path(table, day)))
+    def replace_by_rows(
+        self,
+        table: Table,
+        rows: pa.Table,
+        partitions: Iterable[str],
+        stats: Mapping[str, Mapping[str, Any]] | None = None,
+        kept: Mapping[str, Sequence[DataFile]] | None = None,
+    ) -> None:
+        """The same with rows that are here, which have the columns of the table, an `hour` and maybe a `part`."""
+        cut = cut_by(rows, ["hour", PART] if PART in rows.column_names else ["hour"])
+        write = next(self._numbers)
+        for partition in sorted(set(partitions) | {place[0] for place in cut}):
+            files = list((kept or {}).get(partition, ()))
+            for number, part in enumerate(sorted(part for name, part in cut if name == partition)):
+                own = sorted_by(cut[partition, part], order_of(table))
+                data, path = file_of(own), f"{folder_of_hour(table, partition)}/{self.run_id}-{write}-{number}.parquet"
+                self.lake.storage.put(path, data)
+                told = {**(stats or {}).get(partition, {}), **({PART: part} if part else {})}
+                files.append(DataFile(path, own.num_rows, len(data), {**notes_of_rows(own), **told}))
+            self._changes.append(Change(table.full_name, partition, tuple(files), is_replacing=True))
+
+    def replace_gold(
+        self, table: Table, rows: DataFrame, days: Iterable[str], kept: Mapping[str, pa.Table] | None = None
+    ) -> None:
+        """Stage a gold table's days, which are put in place by `publish_gold`.
+
+        The rows have a `date` if the table has days; those that are `kept` are of that day.
+        """
+        places = [] if table.partition is None else ["date"]
+        cut = cut_by(gather(rows, table.full_name, places), places)
+        folder = f"_staging/{self.run_id}/{next(self._numbers)}"
+        for day in sorted({WHOLE} if table.partition is None else {*days, *(name for name, _ in cut)}):
+            parts = [part for part in (cut.get((day, WHOLE)), (kept or {}).get(day)) if part]
+            staged = f"{folder}/part-{day}.parquet" if parts else None
+            if staged is not None:
+                self.lake.storage.put(staged, file_of(sorted_by(pa.concat_tables(parts), table.order)))
+            self._gold.append((table.full_name, staged, gold_path(table, day)))
 
     def publish_gold(self) -> int:
         """Put every staged gold file in place, each in one step. How many."""
@@ -338,13 +370,10 @@ class Transaction:
         files = self._move(staged, f"bronze/kind={kind}/hour={hour}", stats)
         self._changes.append(Change(f"bronze.{kind}", hour, files, is_replacing=is_replacing))
 
-    def _stage_table(self, table: Table, rows: DataFrame, partition: str) -> dict[tuple[str, str], list[str]]:
-        """Write a table's rows, each partition, or part of one, as a file in the table's order. Which to paths."""
+    def _stage_table(self, table: Table, rows: DataFrame) -> dict[tuple[str, str], list[str]]:
+        """Write a table's rows, each hour, or part of one, as a file in the table's order. Which to paths."""
         names = [f"`{name}`" for name in table_schema(table).fieldNames()]
-        if table.partition is None:
-            ordered = rows.selectExpr(*names).coalesce(1).sortWithinPartitions(*table.order)
-            return {(WHOLE, WHOLE): self._stage(ordered, [])}
-        places = [f"`{partition}` AS {_STAGED_PARTITION}"]
+        places = [f"hour AS {_STAGED_PARTITION}"]
         if PART in rows.columns:
             places.append(f"`{PART}` AS {_STAGED_PART}")
         keys = [_STAGED_PARTITION, _STAGED_PART][: len(places)]
@@ -352,7 +381,7 @@ class Transaction:
         found: dict[tuple[str, str], list[str]] = {}
         for path in self._stage(keyed.sortWithinPartitions(*keys, *order_of(table)), keys):
             name, part = (*(each.partition("=")[2] for each in path.split("/")[-1 - len(keys) : -1]), WHOLE)[:2]
-            found.setdefault((_partition_called(name), part), []).append(path)
+            found.setdefault((partition_called(name), part), []).append(path)
         return found
 
     def _move(self, staged: list[str], folder: str, stats: Mapping[str, Any] | None) -> tuple[DataFile, ...]:
@@ -366,25 +395,5 @@ class Transaction:
         return tuple(files)
 
 
-def _partition_called(name: str) -> str:
-    """The partition that a staged folder is of. Hours may be given as numbers, since 1970."""
-    return hour_of_us(int(name) * HOUR_US) if name.isdigit() else name
-
-
 def _go_on(_point: str) -> None:
     """Whoever does not watch the points of a commit."""
-
-
-def _with_nullable_columns(rows: DataFrame) -> DataFrame:
-    """The same rows. A file also tells which columns may be null, which Spark takes from how rows were computed.
-
-    Files have to be the same however they came about, and Spark has no way to say it but by a condition that it cannot
-    see through.
-    """
-    always = rows.withColumn(_ALWAYS, F.spark_partition_id() >= 0)
-    return always.selectExpr(*(f"CASE WHEN {_ALWAYS} THEN `{name}` END AS `{name}`" for name in rows.columns))
-
-
-def _no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """A frame that Spark sees to be empty, so that it leaves out what would be done with its rows."""
-    return spark.createDataFrame(to_arrow_schema(schema, timezone="UTC").empty_table(), schema)

@@ -44,6 +44,11 @@ def folder_of(table: str) -> str:
     return f"bronze/kind={name}" if layer == "bronze" else f"{layer}/{name}"
 
 
+def folder_of_hour(table: Table, hour: str) -> str:
+    """Where the files of an hour of silver or of a rollup are."""
+    return f"{folder_of(table.full_name)}/hour={hour}"
+
+
 def gold_path(table: Table, day: str) -> str:
     """The file of a day of gold; of the whole table where it is not cut."""
     folder = folder_of(table.full_name)

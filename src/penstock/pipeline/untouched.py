@@ -2,56 +2,69 @@
 
 Owns what a row rests on. A session that a fact has ended rests on its own facts alone, and changes only with new ones.
 One whose end nobody told also rests on its boot, which may be lost or speak again, and is made anew by every run that
-looks at its hour. It may name a session too many, never one too few.
+looks at its hour. It may name a session too many, never one too few. Works on rows that were read by this process, so
+that what is carried over never passes through Spark.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.pipeline.identity import boot_key
+from penstock.pipeline.gathered import hours_since_1970
+from penstock.pipeline.hours import HOUR_US, hour_of_us
 from penstock.pipeline.tables import SERVER_LOST
 from penstock.pipeline.transforms.common import VIEW_KEYS
 
-CONNECTION: Final = ["conn_id", "boot_key"]
-_FEW_KEYS: Final = 2_000_000
-"""Up to here every task is given all keys; more are left to Spark's own judgement."""
+CONNECTION: Final = ["server_id", "boot_id", "conn_id"]
+_COUNT: Final = "__count"
 
 
-def touched_views(minutes: DataFrame, known: DataFrame, rows: int) -> DataFrame:
-    """The keys of views that have one of the minutes, which are about so many, or whose end nobody told.
+def touched_views(minutes: pa.Table, known: pa.Table) -> pa.Table:
+    """The keys of views that have one of the minutes, or whose end nobody told.
 
     Every fact about a view that was let in is in one of its minutes. The others are of one fact each.
     """
-    estimated = known.where("is_estimated").select(*VIEW_KEYS)
-    return _handed_out(minutes.select(*VIEW_KEYS).unionByName(estimated).distinct(), rows)
+    return _keys(VIEW_KEYS, minutes, known.filter(known["is_estimated"]))
 
 
-def untouched_views(known: DataFrame, touched: DataFrame) -> DataFrame:
+def untouched_views(known: pa.Table, touched: pa.Table) -> pa.Table:
     """Rows of views that were let in and have none of the keys."""
-    return known.where("NOT is_estimated AND NOT is_failed_start").join(touched, VIEW_KEYS, "left_anti")
+    is_fresh = pc.or_(known["is_estimated"], known["is_failed_start"])
+    return _without(known.filter(pc.invert(is_fresh)), touched, VIEW_KEYS)
 
 
-def touched_connections(told: DataFrame, known: DataFrame, rows: int) -> DataFrame:
-    """The keys of connections that these facts, about so many, are about, or whose end nobody told."""
-    unended = known.where(~_is_ended_by_a_fact()).select(*CONNECTION)
-    return _handed_out(told.select(*CONNECTION).unionByName(unended).distinct(), rows)
+def touched_connections(told: pa.Table, known: pa.Table) -> pa.Table:
+    """The keys of connections that these facts are about, or whose end nobody told."""
+    return _keys(CONNECTION, told, known.filter(pc.invert(_is_ended_by_a_fact(known))))
 
 
-def untouched_connections(known: DataFrame, touched: DataFrame) -> DataFrame:
+def untouched_connections(known: pa.Table, touched: pa.Table) -> pa.Table:
     """Rows of connections that have none of the keys."""
-    return known.where(_is_ended_by_a_fact()).join(touched, CONNECTION, "left_anti").drop("boot_key")
+    return _without(known.filter(_is_ended_by_a_fact(known)), touched, CONNECTION)
 
 
-def with_boot_key(rows: DataFrame) -> DataFrame:
-    """With the number of the boot, for tables that only have its name."""
-    return rows.withColumn("boot_key", boot_key(F.col("server_id"), F.col("boot_id")))
+def changed_hours(before: pa.Table, after: pa.Table, time: str, columns: Sequence[str]) -> frozenset[str]:
+    """The hours by that time in which rows came, went or changed, as far as these columns tell."""
+    looked_at = [time, *columns]
+    both = pa.concat_tables(
+        rows.select(looked_at).append_column(_COUNT, pa.repeat(count, rows.num_rows))
+        for rows, count in ((before, 1), (after, -1))
+    )
+    summed = both.group_by(looked_at).aggregate([(_COUNT, "sum")])
+    differing = summed.filter(pc.not_equal(summed[f"{_COUNT}_sum"], 0))
+    return frozenset(hour_of_us(hour * HOUR_US) for hour in pc.unique(hours_since_1970(differing[time])).to_pylist())
 
 
-def _is_ended_by_a_fact() -> Column:
-    return F.expr(f"closed_at IS NOT NULL AND close_reason IS DISTINCT FROM '{SERVER_LOST}'")
+def _is_ended_by_a_fact(connections: pa.Table) -> pa.ChunkedArray:
+    is_lost = pc.fill_null(pc.equal(connections["close_reason"], SERVER_LOST), fill_value=False)
+    return pc.and_(pc.is_valid(connections["closed_at"]), pc.invert(is_lost))
 
 
-def _handed_out(keys: DataFrame, rows: int) -> DataFrame:
-    return F.broadcast(keys) if rows <= _FEW_KEYS else keys
+def _keys(names: list[str], *rows: pa.Table) -> pa.Table:
+    return pa.concat_tables(each.select(names) for each in rows).group_by(names).aggregate([])
+
+
+def _without(rows: pa.Table, touched: pa.Table, names: list[str]) -> pa.Table:
+    return rows.join(touched, names, join_type="left anti")

@@ -3,9 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.landing_place import PEER, SECOND_US, fact
+from penstock.pipeline.hours import hour_of_us
+from tests.pipeline.landing_place import PEER, SECOND_US, Place, fact
+from tests.pipeline.scenarios_lake.conftest import PowerFailure
+from tests.pipeline.scenarios_lake.runs import DataFolder
 from tests.pipeline.scenarios_lake.test_silent_boot import Told, minutes, viewer_sample
 
 
@@ -67,3 +71,44 @@ def test_each_run_gives_the_tables_of_a_rebuild_whatever_rows_it_carries_over(
     closed = by_name(rows, "silver.connections", "conn_id", "close_reason")
     assert closed == {"c5": ("left",), "c6": ("server_lost",)}
     assert told.tables_that_a_rebuild_changes(minutes(66.5)) == set()
+
+
+# No fact is lost, so that nothing but its startup is told anew of the hour in which the view began.
+WAITING = [
+    fact(1, "play_started", conn_id="c1"),
+    fact(2, "play_started", conn_id="c2"),
+    viewer_sample(3, 20, 1, "c1"),
+    viewer_sample(4, 20, 2, "c2"),
+]
+SHOWN = [
+    fact(5, "play_first_keyframe", minutes(61), view_id="edge-1-b1-1", conn_id="c1", startup_us=61 * 60 * SECOND_US),
+    viewer_sample(6, 62, 2, "c2"),
+]
+GOING_ON = [viewer_sample(7, 63, 1, "c1"), viewer_sample(8, 63, 2, "c2")]
+
+
+def test_a_startup_that_is_told_hours_later_counts_also_if_a_run_died_before_it_was_counted(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    told, data = Told(tmp_path, spark), DataFolder(tmp_path, spark)
+    table, noon = "rollup.histogram_hours", [hour_of_us(minutes(0))]
+    told.run(*WAITING, now_us=minutes(21))
+    views = data.lake.snapshot().files("silver.views")
+
+    def reached(point: str) -> None:
+        if point == "silver-committed" and data.lake.snapshot().files("silver.views") != views:
+            raise PowerFailure
+
+    Place(tmp_path, spark).land("edge-1-b1-5.jsonl", *SHOWN, at_us=minutes(62.5))
+    with pytest.raises(PowerFailure):
+        data.cycles(minutes(62.5), reached).run_cycle()
+    rows = told.run(now_us=minutes(62.8))
+    startups = [row["count"] for row in rows[table] if (row["metric"], row["dimension"]) == ("startup_us", "all")]
+    assert startups == [1]
+    assert told.tables_that_a_rebuild_changes(minutes(62.8)) == set()
+
+    # Nothing is told now that the counts of that hour rest on.
+    counted = data.lake.snapshot().files(table, noon)
+    told.run(*GOING_ON, now_us=minutes(63.5))
+    assert data.lake.snapshot().files(table, noon) == counted
+    assert told.tables_that_a_rebuild_changes(minutes(63.5)) == set()

@@ -17,6 +17,8 @@ from penstock.pipeline.transforms.times import HOUR_US
 _STREAM: Final = ("app", "stream")
 STARTUP: Final = "startup_us"
 METRICS: Final = (STARTUP, "lag_ms", "rtt_us")
+STARTUP_COLUMNS: Final = (*VIEW, *_STREAM, "client", "protocol", "server_id", "network", STARTUP)
+"""What of views, beside when they began, the histograms of startup rest on."""
 _SLOTS_PER_HOUR: Final = len(METRICS) * BUCKETS
 
 
