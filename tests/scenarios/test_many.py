@@ -4,19 +4,26 @@ import asyncio
 import resource
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.support.live_server import live_server
+from tests.support.live_server import LiveServer, live_server
 from tests.support.raw_clients import RawClient, RawClients
 from tests.support.raw_media import Broadcast, is_key, is_setup, number_of
 from tests.support.raw_rtmp import Corrupted, RawMessage
 
-PUBLISHERS = 20
-VIEWERS_EACH = 100
-SECONDS = 6
-FPS = 8
 MIB = 1024 * 1024
+
+
+class Load(NamedTuple):
+    """How much is sent to how many."""
+
+    publishers: int
+    viewers_each: int
+    fps: int
+    frame_bytes: int
+    seconds: float
 
 
 @pytest.fixture(autouse=True)
@@ -58,31 +65,44 @@ async def _join(clients: RawClients, name: str, tag: int, count: int) -> list[Ch
     return [Checker(await clients.viewer(name), tag) for _ in range(count)]
 
 
-def test_twenty_publishers_with_a_hundred_viewers_each_lose_and_harm_nothing(tmp_path: Path) -> None:
-    async def scenario(port: int) -> None:
-        async with RawClients(port) as clients:
-            broadcasts = []
-            for tag in range(PUBLISHERS):
-                publisher, stream_id = await clients.publisher(f"s{tag}")
-                broadcast = Broadcast(publisher, stream_id, tag, gop=FPS)
-                broadcast.send_setup()
-                broadcasts.append(broadcast)
-            running = [asyncio.create_task(broadcast.run(fps=FPS, size=400)) for broadcast in broadcasts]
-            # Viewers come while the streams go on, so that joining is checked two thousand times as well.
-            joining = (_join(clients, f"s{tag}", tag, VIEWERS_EACH) for tag in range(PUBLISHERS))
-            checkers = [checker for group in await asyncio.gather(*joining) for checker in group]
-            await asyncio.sleep(SECONDS)
-            memory = server.memory()
-            for broadcast in broadcasts:
-                broadcast.is_stopped = True
-            await asyncio.gather(*running)
-            for checker in checkers:
-                last = broadcasts[checker.tag].next_number - 1
-                await checker.viewer.until(lambda c=checker, last=last: c.last == last, f"message {last}")  # type: ignore[misc]
-            assert len(checkers) == PUBLISHERS * VIEWERS_EACH
-            assert all(checker.last - (checker.first or 0) >= SECONDS * FPS for checker in checkers)
-            assert memory.pss_bytes + memory.memfd_bytes < 160 * MIB
+async def _broadcast(server: LiveServer, load: Load) -> None:
+    async with RawClients(server.port) as clients:
+        broadcasts = []
+        for tag in range(load.publishers):
+            publisher, stream_id = await clients.publisher(f"s{tag}")
+            broadcast = Broadcast(publisher, stream_id, tag, gop=load.fps)
+            broadcast.send_setup()
+            broadcasts.append(broadcast)
+        running = [asyncio.create_task(broadcast.run(fps=load.fps, size=load.frame_bytes)) for broadcast in broadcasts]
+        # Viewers come while the streams go on, so that joining is checked as often as there are viewers.
+        joining = (_join(clients, f"s{tag}", tag, load.viewers_each) for tag in range(load.publishers))
+        checkers = [checker for group in await asyncio.gather(*joining) for checker in group]
+        await asyncio.sleep(load.seconds)
+        memory = server.memory()
+        for broadcast in broadcasts:
+            broadcast.is_stopped = True
+        await asyncio.gather(*running)
+        for checker in checkers:
+            last = broadcasts[checker.tag].next_number - 1
+            await checker.viewer.until(lambda c=checker, last=last: c.last == last, f"message {last}")  # type: ignore[misc]
+        assert len(checkers) == load.publishers * load.viewers_each
+        assert all(checker.last - (checker.first or 0) >= load.seconds * load.fps for checker in checkers)
+        assert memory.pss_bytes + memory.memfd_bytes < 160 * MIB
 
+
+def test_twenty_publishers_with_a_hundred_viewers_each_lose_and_harm_nothing(tmp_path: Path) -> None:
     with live_server(tmp_path) as server:
-        asyncio.run(scenario(server.port))
+        asyncio.run(_broadcast(server, Load(publishers=20, viewers_each=100, fps=8, frame_bytes=400, seconds=6)))
+        assert server.heard("viewer_skipped") == []
+
+
+def test_the_same_holds_where_io_uring_is_forbidden(tmp_path: Path) -> None:
+    with live_server(tmp_path, has_ring=False) as server:
+        asyncio.run(_broadcast(server, Load(publishers=4, viewers_each=30, fps=8, frame_bytes=400, seconds=2)))
+        assert server.heard("viewer_skipped") == []
+
+
+def test_the_same_holds_where_publishers_are_read_by_frames(tmp_path: Path) -> None:
+    with live_server(tmp_path, app={"flush": "frame"}) as server:
+        asyncio.run(_broadcast(server, Load(publishers=4, viewers_each=30, fps=30, frame_bytes=9000, seconds=2)))
         assert server.heard("viewer_skipped") == []

@@ -21,6 +21,7 @@ from typing import Any
 from penstock.protocol.connection import ConnectionSettings
 from penstock.relay.log import LogLimits
 from penstock.serve.observer import Observer
+from penstock.serve.send_ring import open_send_ring
 from penstock.serve.server import Server, raise_descriptor_limit
 from penstock.serve.settings import AppSettings, FlushPolicy, JoinPolicy, ServerSettings
 from tests.support.processes import RunningProgram, running
@@ -102,7 +103,7 @@ def live_server(tmp_path: Path, **settings: Any) -> Iterator[LiveServer]:
     """Serve for the length of the block.
 
     Settings are fields of ServerSettings; `app`, `log` and `connection` hold those of AppSettings, LogLimits and
-    ConnectionSettings, and `max_descriptors` limits the process.
+    ConnectionSettings, `max_descriptors` limits the process, and `has_ring` says whether io_uring may be used.
     """
     command = [sys.executable, "-m", __name__, json.dumps(settings)]
     log_path = tmp_path / f"server-{time.monotonic_ns()}.log"
@@ -141,6 +142,8 @@ def settings_of(values: dict[str, Any]) -> ServerSettings:
         app["join"] = JoinPolicy(app["join"])
     if "grid_s" in app:
         app["flush"] = FlushPolicy(app.pop("grid_s"))
+    if app.get("flush") == "frame":
+        app["flush"] = FlushPolicy(adapts=False)
     app_settings = AppSettings(**app)
     return ServerSettings(
         app=lambda _name: app_settings,
@@ -156,7 +159,8 @@ def main() -> None:
     raise_descriptor_limit()
     if max_descriptors is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max_descriptors, max_descriptors))
-    server = Server(settings_of(values), _Telling())
+    ring = open_send_ring() if values.pop("has_ring", True) else None
+    server = Server(settings_of(values), _Telling(), ring=ring)
     server.reactor.on_signal(signal.SIGTERM, server.shut_down)
     print("listening", server.listen(LOOPBACK, 0), flush=True)  # noqa: T201
     server.run()
