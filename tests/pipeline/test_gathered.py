@@ -8,10 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.commits import Snapshot
+from penstock.pipeline.commits import DataFile, Snapshot
 from penstock.pipeline.derive_checks import has_one_row_each
 from penstock.pipeline.gathered import file_of, gather, hours_since_1970, lies_in, sorted_by
 from penstock.pipeline.lake import Lake
+from penstock.pipeline.plan import FEW_ROWS, Plan, is_small
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import SERVER_LOST, TABLES
 from tests.pipeline.silver_rows import at, gathered_rows, rows, shuffled
@@ -129,3 +130,19 @@ def test_two_rows_of_one_key_are_found_in_the_partition_that_has_them(lake: Lake
     state = committed(lake, state, "silver.connections", placed("silver.connections", told, "opened_at"))
     assert has_one_row_each(lake, state, "silver.connections", [HOUR])
     assert not has_one_row_each(lake, state, "silver.connections", [HOUR, NEXT_HOUR])
+
+
+def test_a_run_is_small_by_the_rows_of_all_hours_that_it_looks_at() -> None:
+    def held(rows: int) -> dict[str, tuple[DataFile, ...]]:
+        return {HOUR: (DataFile("a", rows, 1),), NEXT_HOUR: (DataFile("b", FEW_ROWS, 1),)}
+
+    facts, views = Snapshot(tables={"bronze.viewer_sample": held(1)}), Snapshot(tables={"silver.views": held(1)})
+    first, both = frozenset([HOUR]), frozenset([HOUR, NEXT_HOUR])
+    assert is_small(facts, Plan(fact_hours=first, view_hours=first))
+    # A late fact bears on the hours after it too.
+    assert not is_small(facts, Plan(fact_hours=first, view_hours=both))
+    assert not is_small(facts, Plan(fact_hours=first, stream_hours=both))
+    assert is_small(views, Plan(view_starts=first))
+    assert not is_small(views, Plan(view_starts=both))
+    # A rebuild carries nothing over, however little there is.
+    assert not is_small(facts, Plan(fact_hours=first, whole_starts=first))

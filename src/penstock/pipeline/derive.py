@@ -19,7 +19,15 @@ from penstock.pipeline.commits import DataFile, Snapshot
 from penstock.pipeline.gathered import gather, hours_since_1970
 from penstock.pipeline.hours import hour_of_us, runs_of, shifted
 from penstock.pipeline.lake import PART, Lake, Transaction
-from penstock.pipeline.plan import CONNECTION_KINDS, RECORDING_KINDS, Plan, hours_with_views_of, lost_boots, starts_in
+from penstock.pipeline.plan import (
+    CONNECTION_KINDS,
+    RECORDING_KINDS,
+    Plan,
+    hours_with_views_of,
+    is_small,
+    lost_boots,
+    starts_in,
+)
 from penstock.pipeline.progress import Progress
 from penstock.pipeline.side_by_side import side_by_side
 from penstock.pipeline.sources.files import locate
@@ -52,8 +60,6 @@ _CARRY_HOURS: Final = 2
 """How far back the last sample of a publication is looked for, in hours in which its server told any: one a second."""
 
 
-_FEW_ROWS: Final = 2_000_000
-"""Of facts and sessions together: up to here this process writes what is made of them."""
 _OF_ANY_SIZE: Final = ("silver.gops",)
 """Made of recordings, and not of the facts of a plan."""
 _PATHS: Final = "paths"
@@ -84,7 +90,7 @@ class Derivation:
     _committing: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.is_small = _is_small(self.plan, self.state)
+        self.is_small = is_small(self.state, self.plan)
         self.is_resumed = bool(self.state.planned)
 
     def run(self) -> None:
@@ -371,11 +377,3 @@ def _with_neighbours(hours: Collection[str]) -> set[str]:
 
 def _from(snapshot: Snapshot, table: str, hour: str) -> list[str]:
     return [each for each in snapshot.partitions(table) if each >= hour]
-
-
-def _is_small(plan: Plan, snapshot: Snapshot) -> bool:
-    """Whether a plan asks for no rows from facts alone, and what it is about fits into this process."""
-    looked_at = {table: plan.fact_hours for table in snapshot.tables if table.startswith("bronze.")}
-    looked_at |= {"silver.views": plan.view_starts, "silver.connections": plan.connection_starts}
-    rows = sum(file.rows for table, hours in looked_at.items() for file in snapshot.files(table, hours))
-    return not plan.whole_starts and rows <= _FEW_ROWS

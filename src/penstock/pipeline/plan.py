@@ -28,6 +28,8 @@ STREAM_KINDS: Final = ("stream_sample", "publish_stopped")
 SESSION_KINDS: Final = ("connection_opened", "connection_closed", "publish_started", "publish_stopped")
 CONNECTION_KINDS: Final = ("connection_opened", "connection_closed")
 RECORDING_KINDS: Final = ("recording_segment_closed", "recording_gap")
+FEW_ROWS: Final = 2_000_000
+"""Of facts and sessions together, which are some hundred bytes each."""
 _NO_TABLES: Final = ("named_hours", "whole_starts")
 """What of a plan says how partitions are computed, and names none."""
 
@@ -171,6 +173,15 @@ def plan_rebuild(snapshot: Snapshot, days: Iterable[str]) -> Plan:
         named_hours=spanned,
         whole_starts=starts | view_hours | connected,
     )
+
+
+def is_small(snapshot: Snapshot, plan: Plan) -> bool:
+    """Whether a plan makes no rows from facts alone, and what it looks at is little enough for one process to write."""
+    hours = plan.fact_hours | plan.sampled_hours | plan.stream_hours
+    looked_at = {table: hours for table in snapshot.tables if table.startswith("bronze.")}
+    looked_at |= {"silver.views": plan.view_starts, "silver.connections": plan.connection_starts}
+    rows = sum(file.rows for table, held in looked_at.items() for file in snapshot.files(table, held))
+    return not plan.whole_starts and rows <= FEW_ROWS
 
 
 def hours_with_views_of(snapshot: Snapshot, starts: Iterable[str]) -> list[str]:
