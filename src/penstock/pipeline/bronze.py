@@ -21,7 +21,7 @@ from penstock.pipeline import identity
 from penstock.pipeline.commits import SEQS, BootSpan, DataFile, Snapshot, Touched
 from penstock.pipeline.fact_lines import MAX_LINE_BYTES, bronze_rows, facts_of_lines
 from penstock.pipeline.horizon import read_horizon_us
-from penstock.pipeline.hours import HOUR_US, hour_of_us
+from penstock.pipeline.hours import HOUR_US, hour_of_us, hours_between
 from penstock.pipeline.lake import Lake, Transaction
 from penstock.pipeline.missed_lines import missed_lines
 from penstock.pipeline.plan import VIEW_KINDS
@@ -32,6 +32,8 @@ from penstock.pipeline.storage import Storage
 _LATE_US: Final = HOUR_US
 _EDGE_US: Final = 2_000_000
 """A start that is reckoned back from a duration is right to this."""
+_LONGEST_WAIT_US: Final = 48 * HOUR_US
+"""Who claims to have waited for longer than that began when it says, and at no time between."""
 _BYTES_PER_WRITER: Final = 128 * 1024 * 1024
 """Of lines. A usual batch has one writer, and each kind and hour of it one file."""
 _SESSION_KINDS: Final = ("connection_closed", "publish_stopped")
@@ -303,12 +305,18 @@ def _touched(told: Iterable[Row]) -> Touched:
         hour = hour_of_us(group.hour_us)
         hours[group.kind].add(hour)
         if group.first_start_us is not None:
-            starts = {hour_of_us(group.first_start_us), hour_of_us(group.last_start_us)}
+            starts = _hours_of_starts(group.first_start_us, group.last_start_us)
             if group.kind in VIEW_KINDS:
                 view_starts[hour] |= starts
             else:
                 session_starts |= starts
     return Touched(_frozen(hours), _frozen(view_starts), frozenset(session_starts))
+
+
+def _hours_of_starts(first_us: int, last_us: int) -> set[str]:
+    """The hours in which sessions may have begun: one may have waited for its first picture from hour to hour."""
+    earliest_us = max(first_us, last_us - _LONGEST_WAIT_US)
+    return {hour_of_us(first_us), *hours_between(hour_of_us(earliest_us), hour_of_us(last_us))}
 
 
 def _frozen(sets: Mapping[str, set[str]]) -> dict[str, frozenset[str]]:
