@@ -59,7 +59,7 @@ QUIET: Final = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -Xlog:disabl
 # Parallel collection took 9 to 20 % less time on long queries than Java's default.
 # Java leaves methods above 8 kB of code to its interpreter, and what Spark writes for our widest rows is above that.
 LONG_LIVED: Final = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
-# A session of seconds ends before the optimising compiler has earned what it costs. Without that one Java keeps room for
+# A session of seconds ends before the optimising compiler has earned what it costs. Without that one Java has room for
 # 48 MB of compiled code, which some cycles fill: from then on it compiles nothing.
 SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
