@@ -1,41 +1,27 @@
 """The same bytes to many sockets, by one call each: some are full or gone."""
 
-import contextlib
 import os
-import socket
 from collections.abc import Iterator
 
 import pytest
 
 from penstock.serve.fan_out import send_to_each
+from tests.serve.socket_pairs import Pair, fill, near_ends, socket_pairs
 
-Pair = tuple[socket.socket, socket.socket]
 FULL, LOST = 1, 3
 """Of the five pairs, one that is not read and one whose other end is closed."""
 
 
 @pytest.fixture
 def pairs() -> Iterator[list[Pair]]:
-    """Five connections."""
-    made = [socket.socketpair() for _ in range(5)]
-    for ours, _theirs in made:
-        ours.setblocking(False)
-    yield made
-    for pair in made:
-        for end in pair:
-            end.close()
-
-
-def _fill(pair: Pair) -> None:
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            pair[0].send(b"x" * 65536)
+    with socket_pairs(5) as made:
+        yield made
 
 
 def test_each_socket_is_sent_the_same_and_the_answer_tells_who_took_how_much(pairs: list[Pair]) -> None:
-    _fill(pairs[FULL])
+    fill(pairs[FULL])
     pairs[LOST][1].close()
-    assert send_to_each(os.write, [ours.fileno() for ours, _ in pairs], b"hello") == [5, 0, 5, -1, 5]
+    assert send_to_each(os.write, near_ends(pairs), b"hello") == [5, 0, 5, -1, 5]
     for index in (0, 2, 4):
         assert pairs[index][1].recv(100) == b"hello"
 
@@ -44,15 +30,15 @@ def test_each_socket_is_sent_the_same_and_the_answer_tells_who_took_how_much(pai
 def test_the_first_and_the_last_may_be_the_ones_that_are_lost(pairs: list[Pair], lost: int) -> None:
     pairs[lost][1].close()
     expected = [-1 if index == lost else 2 for index in range(5)]
-    assert send_to_each(os.write, [ours.fileno() for ours, _ in pairs], b"ab") == expected
+    assert send_to_each(os.write, near_ends(pairs), b"ab") == expected
 
 
 def test_a_file_is_sent_from_an_offset(pairs: list[Pair]) -> None:
     file = os.memfd_create("log")
     try:
         os.write(file, b"0123456789")
-        _fill(pairs[FULL])
-        assert send_to_each(os.sendfile, [ours.fileno() for ours, _ in pairs], file, 3, 4) == [4, 0, 4, 4, 4]
+        fill(pairs[FULL])
+        assert send_to_each(os.sendfile, near_ends(pairs), file, 3, 4) == [4, 0, 4, 4, 4]
         assert pairs[4][1].recv(100) == b"3456"
     finally:
         os.close(file)

@@ -1,18 +1,20 @@
 """The same bytes to many sockets by one call of the kernel, some of which are full or gone."""
 
-import contextlib
+import json
 import os
 import socket
 from collections.abc import Iterator
 from itertools import cycle, islice
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.serve.send_ring import SendRing, by_name, open_send_ring
+from tests.serve.socket_pairs import Pair, fill, near_ends, socket_pairs
+from tests.support.penstock_server import penstock_server
 
-Pair = tuple[socket.socket, socket.socket]
 FULL, LOST, COUNT = 1, 3, 5
 """Of the five pairs, one that is not read and one whose other end is closed."""
 SMALL_RING = 4
@@ -35,43 +37,23 @@ def ring() -> Iterator[SendRing]:
     made.close()
 
 
-def _pair() -> Pair:
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    theirs.setblocking(False)
-    return ours, theirs
-
-
 @pytest.fixture
 def pairs() -> Iterator[list[Pair]]:
-    """Five connections: more than the ring takes at once."""
-    made = [_pair() for _ in range(COUNT)]
-    yield made
-    for pair in made:
-        for end in pair:
-            end.close()
-
-
-def _fill(pair: Pair) -> None:
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            pair[0].send(b"x" * 65536)
-
-
-def _sockets(pairs: list[Pair]) -> list[int]:
-    return [ours.fileno() for ours, _ in pairs]
+    """More than the ring takes at once."""
+    with socket_pairs(COUNT) as made:
+        yield made
 
 
 def test_each_socket_is_sent_the_same_and_the_answer_tells_who_took_how_much(ring: SendRing, pairs: list[Pair]) -> None:
-    _fill(pairs[FULL])
+    fill(pairs[FULL])
     pairs[LOST][1].close()
-    assert ring.send(_sockets(pairs), b"hello") == [5, 0, 5, -1, 5]
+    assert ring.send(near_ends(pairs), b"hello") == [5, 0, 5, -1, 5]
     for index in (0, 2, 4):
         assert pairs[index][1].recv(100) == b"hello"
 
 
 def test_a_number_that_is_no_socket_is_lost_and_the_others_are_sent_to(ring: SendRing, pairs: list[Pair]) -> None:
-    sockets = _sockets(pairs)
+    sockets = near_ends(pairs)
     pairs[2][0].close()
     assert ring.send(sockets, b"hello") == [5, 5, -1, 5, 5]
 
@@ -95,19 +77,17 @@ def test_what_a_socket_has_no_room_for_is_left_to_the_caller(ring: SendRing) -> 
 @given(st.lists(st.tuples(st.integers(0, 40), st.binary(min_size=1, max_size=300)), max_size=30))
 def test_every_socket_gets_every_byte_in_order_however_often_the_ring_turns(batches: list[tuple[int, bytes]]) -> None:
     ring = _ring(8)
-    pairs = [_pair() for _ in range(20)]
-    expected = {ours.fileno(): b"" for ours, _ in pairs}
-    turn = cycle(_sockets(pairs))
-    for count, data in batches:
-        chosen = list(dict.fromkeys(islice(turn, count)))
-        assert ring.send(chosen, data) == [len(data)] * len(chosen)
-        for number in chosen:
-            expected[number] += data
-    for ours, theirs in pairs:
-        wanted = expected[ours.fileno()]
-        assert (theirs.recv(len(wanted) + 1) if wanted else b"") == wanted
-        ours.close()
-        theirs.close()
+    with socket_pairs(20) as pairs:
+        expected = dict.fromkeys(near_ends(pairs), b"")
+        turn = cycle(near_ends(pairs))
+        for count, data in batches:
+            chosen = list(dict.fromkeys(islice(turn, count)))
+            assert ring.send(chosen, data) == [len(data)] * len(chosen)
+            for number in chosen:
+                expected[number] += data
+        for ours, theirs in pairs:
+            wanted = expected[ours.fileno()]
+            assert (theirs.recv(len(wanted) + 1) if wanted else b"") == wanted
     ring.close()
 
 
@@ -128,3 +108,11 @@ def test_a_ring_gives_its_descriptor_back() -> None:
     before = os.listdir("/proc/self/fd")
     _ring(SMALL_RING).close()
     assert os.listdir("/proc/self/fd") == before
+
+
+@pytest.mark.parametrize("setting", [True, False])
+def test_the_line_of_the_start_tells_whether_there_is_a_ring(tmp_path: Path, setting: bool) -> None:
+    _ring(SMALL_RING).close()
+    with penstock_server(tmp_path, config=f"[server]\nio_uring = {str(setting).lower()}\n"):
+        (line,) = [line for line in (tmp_path / "server.log").read_text().splitlines() if '"server started"' in line]
+        assert json.loads(line)["io_uring"] is setting

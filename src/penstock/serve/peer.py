@@ -213,6 +213,7 @@ class Peer(Outlet):
             self._on_ready(READ)
 
     def _wake_from(self, size: int) -> None:
+        # Not a call for each little by which frames differ; never more than is asked for.
         if not self._is_closed and not size * 3 // 4 <= self._wakes_from <= size:
             self._wakes_from = size
             self._transport.wake_from(size)

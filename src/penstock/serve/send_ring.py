@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 ENTRIES: Final = 1024
-"""Sockets that are served by one call. The ring takes 120 kB."""
+"""Sockets that are served by one call. The ring takes some 100 kB."""
 
 # The same numbers on every architecture that CPython runs on under Linux.
 _IO_URING_SETUP: Final = 425
