@@ -145,7 +145,7 @@ class Relay(_Section):
     max_log_bytes: Annotated[int, _bytes(MB, TB)] = 64 * MB
     max_total_log_bytes: Annotated[int, _bytes(MB, 100 * TB)] = GB
     ffmpeg_lookback_s: Annotated[float, _seconds(0, 60)] = 5.5
-    """How far back FFmpeg begins in a stream of audio alone or video alone, which it looks at for five seconds."""
+    """How far back FFmpeg begins in a stream that it would look at for long; 0: it is treated as everybody."""
     slow_viewer_s: Annotated[float, _seconds(0.5, HOUR)] = 10.0
     """A viewer that takes no whole message for this long is closed."""
 

@@ -33,15 +33,17 @@ from tests.support.samples import AUDIO, DATA, VIDEO, Sample, flv_samples, golde
 OPENS_WITHIN_S = 1.0
 # What FFmpeg logs when it asks for a stream, and when it knows what is in it.
 ASKED, OPENED, LISTED = "Sending play command", "Input #0", "Output #0"
-# How much of a stream FFmpeg looks at before it says what is in it. With one track alone it always looks at all of
-# that, whatever server it plays from.
+# How much of a stream FFmpeg looks at before it says what is in it, where it sees one track alone.
 FFMPEG_LOOKS_AT_S, LOOK_S = 5.0, 0.4
-ONE_TRACK = (
+YOUNG_S = 1.0
+SLOW_TO_OPEN = (
     ("ffmpeg_publish_video_only", (VIDEO, DATA)),
     ("ffmpeg_publish_audio_only", (AUDIO, DATA)),
     ("ffmpeg_publish_video_only", (VIDEO,)),
     ("ffmpeg_publish_audio_only", (AUDIO,)),
+    ("ffmpeg_publish", (AUDIO, VIDEO)),
 )
+SLOW_TO_OPEN_IDS = ("video only", "audio only", "video only, no metadata", "audio only, no metadata", "no metadata")
 
 names = (f"stream{number}" for number in count())
 
@@ -152,43 +154,43 @@ def assert_begins_with_set_up(samples: Sequence[Sample]) -> None:
     assert [payload[1] for payload in audios[:2]] == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("capture", "kinds"),
-    [
-        *ONE_TRACK,
-        ("ffmpeg_publish", (AUDIO, VIDEO)),
-    ],
-    ids=["video only", "audio only", "video only, no metadata", "audio only, no metadata", "no metadata"],
-)
+@pytest.mark.parametrize(("capture", "kinds"), SLOW_TO_OPEN, ids=SLOW_TO_OPEN_IDS)
 def test_a_stream_that_has_just_begun_opens_within_a_second_of_play(
     server: PenstockServer, capture: str, kinds: tuple[int, ...], tmp_path: Path
 ) -> None:
     """And with exactly the tracks it has: one that is announced and never comes would be waited for."""
     name = next(names)
-    samples = [sample for sample in golden_samples(capture) if sample.type_id in kinds]
     look = ["-analyzeduration", str(int(LOOK_S * 1_000_000))]
-    with live_publisher(server.port, name, samples):
-        assert opened_tracks(server.url(name), tmp_path, look) == tracks_of(kinds)
+    with live_publisher(server.port, name, samples_of(capture, kinds)):
+        assert opened_tracks(server.url(name), tmp_path / name, look) == tracks_of(kinds)
 
 
-def test_a_stream_of_one_track_opens_within_a_second_at_ffmpegs_own_settings(
-    server: PenstockServer, tmp_path: Path
-) -> None:
-    """FFmpeg wants to see five seconds of such a stream, and is given them at once if they were."""
-    published = {next(names): (capture, kinds) for capture, kinds in ONE_TRACK}
+def test_streams_open_within_a_second_at_ffmpegs_own_settings(server: PenstockServer, tmp_path: Path) -> None:
+    """FFmpeg wants to see five seconds of one track alone, and is given them at once if they were."""
+    published = {next(names): (capture, kinds) for capture, kinds in SLOW_TO_OPEN}
     with ExitStack() as publishers:
         for name, (capture, kinds) in published.items():
-            samples = [sample for sample in golden_samples(capture) if sample.type_id in kinds]
-            publishers.enter_context(live_publisher(server.port, name, samples))
+            publishers.enter_context(live_publisher(server.port, name, samples_of(capture, kinds)))
         time.sleep(FFMPEG_LOOKS_AT_S + 1.0)
         for name, (_, kinds) in published.items():
-            work_dir = tmp_path / name
-            work_dir.mkdir()
-            assert opened_tracks(server.url(name), work_dir) == tracks_of(kinds)
+            assert opened_tracks(server.url(name), tmp_path / name) == tracks_of(kinds)
+
+
+@pytest.mark.parametrize(("capture", "kinds"), SLOW_TO_OPEN, ids=SLOW_TO_OPEN_IDS)
+def test_a_young_stream_opens_within_a_second_at_ffmpegs_own_settings(
+    server: PenstockServer, capture: str, kinds: tuple[int, ...], tmp_path: Path
+) -> None:
+    """If they were not, it is told that it has seen enough, and lists an empty track of data besides."""
+    name = next(names)
+    with live_publisher(server.port, name, samples_of(capture, kinds)):
+        time.sleep(YOUNG_S)
+        opened = opened_tracks(server.url(name), tmp_path / name)
+    assert sorted({*opened} - {"Data"}) == tracks_of(kinds)
 
 
 def opened_tracks(url: str, work_dir: Path, options: Sequence[str] = ()) -> list[str]:
     """The tracks that FFmpeg finds in a stream, within a second of asking for it."""
+    work_dir.mkdir()
     play = player_command(url, work_dir / "played.txt", options)
     with running(play, work_dir / "play.log") as player:
         player.wait_for_log(ASKED, DEADLINE_S)
@@ -198,6 +200,10 @@ def opened_tracks(url: str, work_dir: Path, options: Sequence[str] = ()) -> list
         player.wait_for_log(LISTED, DEADLINE_S)
         printed = player.log_text().partition(LISTED)[0]
     return sorted(re.findall(r"Stream #0:\d.*?: (Audio|Video|Subtitle|Data): ", printed))
+
+
+def samples_of(capture: str, kinds: tuple[int, ...]) -> list[Sample]:
+    return [sample for sample in golden_samples(capture) if sample.type_id in kinds]
 
 
 def tracks_of(kinds: tuple[int, ...]) -> list[str]:

@@ -127,8 +127,8 @@ class RawClient(asyncio.Protocol):
         wanted = (AUDIO, VIDEO) if type_id is None else (type_id,)
         return [message for message in self.messages if message.type_id in wanted]
 
-    async def connect_app(self, app: str = "live") -> None:
-        self.call("connect", self._next(), {"app": app, "tcUrl": f"rtmp://{LOOPBACK}/{app}", "flashVer": "raw"})
+    async def connect_app(self, app: str = "live", calls_itself: str = "raw") -> None:
+        self.call("connect", self._next(), {"app": app, "tcUrl": f"rtmp://{LOOPBACK}/{app}", "flashVer": calls_itself})
         await self.until_code("NetConnection.Connect.Success")
 
     async def create_stream(self) -> int:
@@ -147,9 +147,9 @@ class RawClient(asyncio.Protocol):
         await self.until_code("NetStream.Publish.Start")
         return stream_id
 
-    async def play(self, name: str, app: str = "live") -> int:
+    async def play(self, name: str, app: str = "live", calls_itself: str = "raw") -> int:
         """All the way to a play on a new message stream, granted or not."""
-        await self.connect_app(app)
+        await self.connect_app(app, calls_itself)
         stream_id = await self.create_stream()
         self.call("play", self._next(), None, name, stream_id=stream_id)
         return stream_id

@@ -1,7 +1,7 @@
 """Entry points: where in a log one may begin.
 
-Owns which of them are remembered: the newest ones, for those who join or skip, and in a stream of audio alone or video
-alone some that are older, for those who want to look back. What lies before the first of them need not be kept.
+Owns which of them are remembered: the newest ones, for those who join or skip, and some that are older where there are
+players that look at more of a stream before they show it. What lies before the first of them need not be kept.
 """
 
 from collections import deque
@@ -36,10 +36,11 @@ class EntryPoints:
         """The last one."""
         return self._newest[-1] if self._newest else None
 
-    @property
-    def to_look_back(self) -> EntryPoint | None:
-        """The one far enough back for those who want to look back; the first, if there was less to see so far."""
-        return self._to_look_back[0] if self._to_look_back else self.newest
+    def back(self, seconds: float, now: float) -> EntryPoint | None:
+        """The newest that is so far back; the first, if there was less to see so far."""
+        points = self._to_look_back
+        far_enough = (point for point in reversed(points) if now - point.at >= seconds)
+        return next(far_enough, points[0] if points else self.newest)
 
     @property
     def first_position(self) -> int | None:

@@ -38,6 +38,7 @@ class LiveStream:
         self.key = key
         self.log = log
         self.opened_at = now
+        self.published_at = now
         self.publisher: Hashable | None = None
         self.last_media_at = now
         """When the publisher last sent anything, or began."""
@@ -58,6 +59,7 @@ class LiveStream:
             self.log.begin_anew()
         self.publications += 1
         self.publisher = publisher
+        self.published_at = now
         self.grace_until = None
         self.last_media_at = now
 

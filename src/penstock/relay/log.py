@@ -29,6 +29,8 @@ _INTERVAL_SMOOTHING = 0.1
 _NO_VIDEO_BYTES = 1 << 30
 _LEAST_GROWTH_BITS = 6
 """The size of the smallest frame is forgotten by a 64th with each frame."""
+_LOOKED_AT_FRAMES = 45
+"""FFmpeg wants to know the times of forty frames, and of some more where their order is another."""
 _LOOKBACK_PART = 12
 """Beyond this part of the memory nothing is kept to look back at: it is a convenience."""
 _SPARE_PART = 16
@@ -45,7 +47,7 @@ class LogLimits:
     min_segment_bytes: int = 32 * 1024
     max_segment_bytes: int = 4 * 1024 * 1024
     lookback_s: float = 0.0
-    """Of a stream with audio alone or video alone, so much is kept for those who want to begin that far back."""
+    """Of a stream that FFmpeg looks at for long, so much is kept for those who want to begin that far back."""
 
 
 class Flush(NamedTuple):
@@ -143,9 +145,21 @@ class StreamLog:
         return self._points.newest
 
     @property
-    def lookback_point(self) -> EntryPoint | None:
-        """Where one begins who wants to see some time of a stream, if that has audio alone or video alone."""
-        return self._points.to_look_back if self.setup.has_one_kind else None
+    def lookback_s(self) -> float:
+        """How much FFmpeg looks at before it shows this stream; 0 where nothing is done about it.
+
+        One track alone is looked at for some seconds, since another might come, and of video a number of frames,
+        whatever time they take. With two tracks and metadata that is left as it is: to be close to live counts more.
+        """
+        setup = self.setup
+        if not self._limits.lookback_s or (setup.has_metadata and not setup.has_one_kind):
+            return 0.0
+        frames_s = _LOOKED_AT_FRAMES * self.video_interval_s if self.has_video else 0.0
+        return max(frames_s, self._limits.lookback_s if setup.has_one_kind else 0.0)
+
+    def lookback_point(self, now: float) -> EntryPoint | None:
+        """Where one begins who looks at that much of a stream; None: where everybody does."""
+        return self._points.back(self.lookback_s, now) if self.lookback_s else None
 
     @property
     def unflushed_bytes(self) -> int:
@@ -180,7 +194,7 @@ class StreamLog:
         elif is_key or (kind is FrameKind.AUDIO and self._is_quiet_point(now)):
             point = EntryPoint(position, timestamp_ms, self.setup, now)
             self._points.add(point)
-            if not (self.setup.has_one_kind and self._budget.has_plenty):
+            if not (self.lookback_s and self._budget.has_plenty):
                 self._points.forget_lookback()
             if self._first_unflushed_point is None:
                 self._first_unflushed_point = point

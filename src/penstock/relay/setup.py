@@ -33,6 +33,11 @@ class Setup:
         """Whether audio came and no video, or video and no audio."""
         return (self.audio_codec_id is None) is not (self.video_codec_id is None)
 
+    @property
+    def has_metadata(self) -> bool:
+        """Whether the publisher sent some."""
+        return any(_is_metadata(frame) for frame in self.frames)
+
     def with_frame(self, frame: Frame) -> "Setup":
         """The set-up after a set-up message. One goes when later ones fill its every slot, or if it is too much."""
         filled: set[SetupSlot] = set()

@@ -191,12 +191,14 @@ class Channel:
         log = self.log
         if not self.stream.is_live:
             return False
-        if viewer.looks_back and self.app.join is JoinPolicy.KEYFRAME:
-            point = log.lookback_point or point
+        is_first = viewer.first_frame_at is None
+        if is_first and viewer.is_ffmpeg and self.app.join is JoinPolicy.KEYFRAME:
+            # It is as late with what is over, and need not wait for it.
+            point = log.lookback_point(now) or point
         if self.app.join is not JoinPolicy.LIVE and point is not None and point.position >= viewer.left_off_position:
-            position, setup, timestamp_ms = point.position, point.setup, point.timestamp_ms
+            position, timestamp_ms, setup, began_at = point
         elif log.head > 0 and self._may_begin_at_head(viewer, now):
-            position, setup, timestamp_ms = log.head, log.setup, log.last_timestamp_ms
+            position, timestamp_ms, setup, began_at = log.head, log.last_timestamp_ms, log.setup, now
         else:
             return False
         if position > log.head:
@@ -211,8 +213,9 @@ class Channel:
                 viewer.peer.queue(selection.fit(self._encoders[frame.kind](at_ms, frame.payload)))
         if not viewer.is_shared:
             self._selective[viewer] = None
-        if viewer.first_frame_at is None:
+        if is_first:
             viewer.first_frame_at = now
+            viewer.looked_back_s = now - began_at
             self._observer.first_frame_sent(viewer)
         return True
 

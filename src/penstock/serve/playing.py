@@ -10,6 +10,7 @@ from penstock.protocol.events import PauseChanged, PlayRequested, ReceiveChanged
 from penstock.protocol.message import MessageType
 from penstock.protocol.status import StatusCode
 from penstock.serve.channel import Channel
+from penstock.serve.ffmpeg_opening import FfmpegOpening
 from penstock.serve.peer import Peer
 from penstock.serve.viewer import Viewer
 
@@ -22,6 +23,7 @@ class Playing:
 
     def __init__(self, station: "Station") -> None:
         self._station = station
+        self._ffmpeg_opening = FfmpegOpening(station.reactor, station.encoders)
         self._waiting_plays: dict[str, dict[Viewer, float]] = {}
         """Viewers of streams that are not there, and until when they wait."""
 
@@ -72,6 +74,7 @@ class Playing:
         self._station.update_publisher_of(channel)
         self._station.update_gathering(peer)
         peer.flush_output()
+        self._ffmpeg_opening.watch(viewer)
 
     def _turn_away(self, viewer: Viewer) -> None:
         peer = viewer.peer

@@ -30,6 +30,7 @@ class Viewer:
         "is_warned",
         "key",
         "left_off_position",
+        "looked_back_s",
         "peer",
         "progressed_at",
         "query",
@@ -57,6 +58,8 @@ class Viewer:
         self.is_warned = False
         self.left_off_position = 0
         """Where it last was: it never goes back behind it, so nothing is sent twice."""
+        self.looked_back_s = 0.0
+        """How old the place was at which it began."""
         self.started_at = now
         self.waits_since = now
         self.first_frame_at: float | None = None
@@ -72,13 +75,9 @@ class Viewer:
         return self.selection.is_everything and self.peer.plays == 1
 
     @property
-    def looks_back(self) -> bool:
-        """Whether it begins further back in a stream of audio alone or video alone.
-
-        FFmpeg shows nothing of such a stream before it has seen five seconds of it, and is five seconds late after
-        that: it is as late with five seconds that are over, and need not wait for them.
-        """
-        return self.first_frame_at is None and self.peer.client == _FFMPEG
+    def is_ffmpeg(self) -> bool:
+        """Whether it is a player made with FFmpeg's libraries."""
+        return self.peer.client == _FFMPEG
 
     @property
     def position(self) -> int:
