@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.pipeline.commits import DataFile, Snapshot
+from penstock.pipeline.frames import Frames
 from penstock.pipeline.gathered import gather, hours_since_1970
 from penstock.pipeline.hours import hour_of_us, runs_of, shifted
 from penstock.pipeline.lake import PART, Lake, Transaction
@@ -86,12 +87,14 @@ class Derivation:
     """Whether a run that was killed may have made a part of it already."""
     changed_startups: frozenset[str] | None = None
     """The hours in which views began whose startup, or who they are, is not what it was; None: not known."""
+    frames: Frames = field(init=False)
     _boots: DataFrame | None = None
     _committing: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.is_small = is_small(self.state, self.plan)
         self.is_resumed = bool(self.state.planned)
+        self.frames = Frames(self.spark, self.lake, is_one_task=self.is_small)
 
     def run(self) -> None:
         """All of silver but for connections, and the rollups of minutes and spells."""
@@ -117,7 +120,7 @@ class Derivation:
             known = self.lake.rows(snapshot, table, starts)
             keys = touched_connections(pa.concat_tables(told), known)
             carried = untouched_connections(known, keys)
-            touched = F.broadcast(self.spark.createDataFrame(keys))
+            touched = F.broadcast(self.frames.of_rows(keys))
             opened, closed, viewed = (rows.join(touched, CONNECTION, "left_semi") for rows in (opened, closed, viewed))
         rows = connections(opened, closed, viewed, published, self.boots(snapshot))
         self._replace_by_start(table, rows, "opened_at", starts, carried)
@@ -137,11 +140,11 @@ class Derivation:
             "boot_id": pa.array([boot.boot_id for boot in known], pa.string()),
             "is_lost": pa.array([boot.boot_key in lost for boot in known], pa.bool_()),
         }
-        return self.spark.createDataFrame(pa.table(columns))
+        return self.frames.of_rows(pa.table(columns))
 
     def facts(self, snapshot: Snapshot, kind: str, hours: Collection[str]) -> DataFrame:
         """Bronze of a kind in these hours."""
-        return self.lake.read(self.spark, snapshot, f"bronze.{kind}", hours)
+        return self.frames.read(snapshot, f"bronze.{kind}", hours)
 
     def replace(
         self,
@@ -189,8 +192,8 @@ class Derivation:
         self.progress.step(f"views of {hours[0]} to {hours[-1]}, minute by minute")
         oldest = min((start for hour in hours for start in snapshot.view_starts.get(hour, ())), default=hours[0])
         earlier = [hour for hour in snapshot.partitions("rollup.view_minutes") if oldest <= hour < hours[0]]
-        carry = carry_of(self.lake.read(self.spark, snapshot, "rollup.view_minutes", earlier))
-        plays = self.lake.read_facts(self.spark, snapshot, PLAY_KINDS, hours)
+        carry = carry_of(self.frames.read(snapshot, "rollup.view_minutes", earlier))
+        plays = self.frames.read_facts(snapshot, PLAY_KINDS, hours)
         rows = view_minutes(self.facts(snapshot, "viewer_sample", hours), plays, carry)
         self.replace("rollup.view_minutes", rows.withColumn("hour", hour_number("minute")), hours)
 
@@ -204,17 +207,17 @@ class Derivation:
             return
         self.progress.step(f"views that began in {len(starts)} hours")
         told_in, table = hours_with_views_of(snapshot, starts), "silver.views"
-        plays = self.lake.read_facts(self.spark, snapshot, PLAY_KINDS, told_in)
-        minutes = self.lake.read(self.spark, snapshot, "rollup.view_minutes", told_in)
+        plays = self.frames.read_facts(snapshot, PLAY_KINDS, told_in)
+        minutes = self.frames.read(snapshot, "rollup.view_minutes", told_in)
         minutes = minutes.where(within_hours(micros_of("started_at"), starts))
-        lags = self.lake.read(self.spark, snapshot, "rollup.view_lags", told_in)
+        lags = self.frames.read(snapshot, "rollup.view_lags", told_in)
         carried = None
         if self.is_small:
             told = self.lake.rows(snapshot, "rollup.view_minutes", self.plan.view_hours, VIEW_KEYS)
             known = self.lake.rows(snapshot, table, starts)
             keys = touched_views(told, known)
             carried = untouched_views(known, keys)
-            touched = F.broadcast(self.spark.createDataFrame(keys))
+            touched = F.broadcast(self.frames.of_rows(keys))
             minutes, lags = (rows.join(touched, VIEW_KEYS, "left_semi") for rows in (minutes, lags))
             failed = plays.where("kind = 'play_stopped' AND view_seq IS NULL")
             plays = failed.unionByName(plays.join(touched, VIEW_KEYS, "left_semi"))
@@ -259,7 +262,7 @@ class Derivation:
         sampled = self.facts(snapshot, "stream_sample", self.plan.stream_hours).select(*columns)
         if self.plan.stream_hours.issuperset(_from(snapshot, "bronze.stream_sample", min(starts))):
             return sampled
-        known = self.lake.read(self.spark, snapshot, "silver.publications", starts).select(
+        known = self.frames.read(snapshot, "silver.publications", starts).select(
             F.xxhash64("server_id", "boot_id").alias("boot_key"),
             "publication_id",
             "app",
@@ -283,14 +286,14 @@ class Derivation:
     def _write_spells(self, snapshot: Snapshot, hours: list[str]) -> None:
         published = starts_in(snapshot, "silver.publications", hours)
         spells = stream_spells(
-            self.lake.read(self.spark, snapshot, "silver.stream_seconds", hours),
-            self.lake.read(self.spark, snapshot, "silver.publications", published),
+            self.frames.read(snapshot, "silver.stream_seconds", hours),
+            self.frames.read(snapshot, "silver.publications", published),
         )
         self.replace("rollup.stream_spells", spells.withColumn("hour", hour_number("started_at")), hours)
 
     def _write_recordings(self, snapshot: Snapshot) -> None:
         self.progress.step("recordings")
-        told = self.lake.read_facts(self.spark, snapshot, RECORDING_KINDS, self.plan.recording_hours)
+        told = self.frames.read_facts(snapshot, RECORDING_KINDS, self.plan.recording_hours)
         begun_us: dict[tuple[Any, ...], int | None] = {}
         for *key, at_us in told.select(*SEGMENT, "started_at_us").distinct().collect():
             begun_us[tuple(key)] = at_us if at_us is not None else begun_us.get(tuple(key))
@@ -300,7 +303,7 @@ class Derivation:
         # Only the end of a file tells when it began. Where a gap came later than that, all that is known is looked at.
         is_clear = None not in begun_us.values()
         keys = dict(zip(SEGMENT, zip(*begun_us, strict=True), strict=True))
-        touched = F.broadcast(self.spark.createDataFrame(pa.table(keys, _SEGMENT_KEYS)))
+        touched = F.broadcast(self.frames.of_rows(pa.table(keys, _SEGMENT_KEYS)))
         closed, gaps = (
             self._since(snapshot, kind, min(hours, default="") if is_clear else "").join(touched, SEGMENT, "left_semi")
             for kind in RECORDING_KINDS
@@ -309,7 +312,7 @@ class Derivation:
         if not is_clear:
             hours.update(row.hour for row in fresh.select(hour_of("started_at").alias("hour")).distinct().collect())
         # A file that began long ago may be repaired now: its row is in the partition of its beginning.
-        known = self.lake.read(self.spark, snapshot, "silver.recording_segments", hours)
+        known = self.frames.read(snapshot, "silver.recording_segments", hours)
         kept = known.join(touched, SEGMENT, "left_anti").drop("hour")
         self._replace_by_start("silver.recording_segments", fresh.unionByName(kept), "started_at", frozenset(hours))
 
@@ -334,7 +337,7 @@ class Derivation:
         self.replace("silver.gops", rows, hours, {hour: {_PATHS: sorted(paths[hour])} for hour in hours})
 
     def _rows_since(self, snapshot: Snapshot, table: str, hour: str) -> DataFrame:
-        return self.lake.read(self.spark, snapshot, table, _from(snapshot, table, hour))
+        return self.frames.read(snapshot, table, _from(snapshot, table, hour))
 
     def _since(self, snapshot: Snapshot, kind: str, hour: str) -> DataFrame:
         return self.facts(snapshot, kind, _from(snapshot, f"bronze.{kind}", hour))

@@ -43,7 +43,7 @@ def stage_checks(silver: Derivation, transaction: Transaction) -> None:
         if has_rules(table) or not is_unique:
             frames = _frames(silver, snapshot, table, hours)
             broken.append(broken_rules(table, frames, is_unique=is_unique).where(_lies_in("at", hours)))
-    nothing = silver.lake.read(silver.spark, snapshot, _TABLE.full_name, ()).drop("date")
+    nothing = silver.frames.read(snapshot, _TABLE.full_name, ()).drop("date")
     found = summed_up(reduce(DataFrame.unionByName, broken)) if broken else nothing
     kept = {day: _rows_before(silver, snapshot, day, looked_at) for day in days}
     transaction.replace_gold(_TABLE, found.withColumn("date", F.date_format("at", "yyyy-MM-dd")), days, kept)
@@ -88,19 +88,17 @@ def _hours_looked_at(plan: Plan) -> Mapping[str, frozenset[str]]:
 
 
 def _frames(silver: Derivation, snapshot: Snapshot, table: str, hours: Collection[str]) -> dict[str, DataFrame]:
-    spark, lake = silver.spark, silver.lake
+    rows = silver.frames
     if table == QUARANTINE:
-        return {QUARANTINE: read_quarantine(spark, lake.storage)}
+        return {QUARANTINE: rows.whole(read_quarantine(rows.session, silver.lake.storage))}
     if table == FACTS:
-        told = lake.read_facts(spark, snapshot, KINDS, hours).selectExpr(*_MEASURED)
+        told = rows.read_facts(snapshot, KINDS, hours).selectExpr(*_MEASURED)
         return {FACTS: told.unionByName(_last_before(silver, snapshot, hours)), BOOTS: silver.boots(snapshot)}
     partitions = days_of(hours) if table.startswith("gold.") else hours
-    frames = {table: lake.read(spark, snapshot, table, partitions)}
+    frames = {table: rows.read(snapshot, table, partitions)}
     if table == "gold.usage":
         of_days = [hour for day in days_of(hours) for hour in hours_of_day(day)]
-        frames["silver.views"] = lake.read(
-            spark, snapshot, "silver.views", starts_in(snapshot, "silver.views", of_days)
-        )
+        frames["silver.views"] = rows.read(snapshot, "silver.views", starts_in(snapshot, "silver.views", of_days))
     return frames
 
 
@@ -110,7 +108,7 @@ def _last_before(silver: Derivation, snapshot: Snapshot, hours: Collection[str])
     keys, times, seqs = (pa.array((row[place] for row in found), pa.int64()) for place in range(3))
     unknown = pa.nulls(len(found), pa.int64())
     columns = dict(zip(_MEASURED, (keys, times, seqs, times, unknown), strict=True))
-    return silver.spark.createDataFrame(pa.table(columns))
+    return silver.frames.of_rows(pa.table(columns))
 
 
 def _lies_in(time: str, hours: Collection[str]) -> Column:

@@ -42,8 +42,11 @@ _PART_OF_METRIC: Final = f"IF(metric = '{STARTUP}', 'startup', '{_OF_SAMPLES}')"
 
 def derive(silver: Derivation) -> Snapshot:
     """Everything of a plan. The state after the commit that settles it."""
-    silver.run()
-    GoldDerivation(silver).run()
+    try:
+        silver.run()
+        GoldDerivation(silver).run()
+    finally:
+        silver.frames.leave()
     return silver.state
 
 
@@ -190,7 +193,7 @@ class GoldDerivation:
         return self._read("silver.publications", starts_in(self.silver.state, "silver.publications", hours))
 
     def _read(self, table: str, partitions: Collection[str] | None) -> DataFrame:
-        return self.silver.lake.read(self.silver.spark, self.silver.state, table, partitions)
+        return self.silver.frames.read(self.silver.state, table, partitions)
 
 
 def _few_days_each(hours: Collection[str]) -> Iterator[frozenset[str]]:
