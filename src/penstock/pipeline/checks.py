@@ -216,10 +216,19 @@ def _measured(table: str, frames: Mapping[str, DataFrame]) -> DataFrame:
 
 def _with_bytes_of_views(usage: DataFrame, views: DataFrame) -> DataFrame:
     """With what views were sent that were there on the day alone, and on the day at all."""
-    days = F.sequence(F.to_date("started_at"), F.to_date(F.greatest("ended_at", "last_seen_at", "started_at")))
-    inside_bytes = F.when(F.size(days) == 1, F.col("bytes_sent")).otherwise(0)
+    last_day = F.to_date(F.greatest("ended_at", "last_seen_at", "started_at"))
+    inside_bytes = F.when(F.col("first_day") == F.col("last_day"), F.col("bytes_sent")).otherwise(0)
+    # Added up before they are spread over days: most are of one day.
     sent = (
-        views.select("app", "stream", "bytes_sent", inside_bytes.alias("inside_bytes"), F.explode(days).alias("day"))
+        views.groupBy("app", "stream", F.to_date("started_at").alias("first_day"), last_day.alias("last_day"))
+        .agg(F.sum("bytes_sent").alias("bytes_sent"))
+        .select(
+            "app",
+            "stream",
+            "bytes_sent",
+            inside_bytes.alias("inside_bytes"),
+            F.explode(F.sequence("first_day", "last_day")).alias("day"),
+        )
         .groupBy("app", "stream", "day")
         .agg(F.sum("inside_bytes").alias("inside_bytes"), F.sum("bytes_sent").alias("touching_bytes"))
     )

@@ -23,6 +23,7 @@ from penstock.pipeline.lake import PART, Lake, Transaction
 from penstock.pipeline.plan import (
     CONNECTION_KINDS,
     RECORDING_KINDS,
+    VIEW_KINDS,
     Plan,
     hours_with_views_of,
     is_small,
@@ -49,6 +50,7 @@ from penstock.pipeline.transforms.views import PLAY_KINDS, views
 from penstock.pipeline.untouched import (
     CONNECTION,
     changed_hours,
+    distinct,
     touched_connections,
     touched_views,
     untouched_connections,
@@ -192,10 +194,22 @@ class Derivation:
         self.progress.step(f"views of {hours[0]} to {hours[-1]}, minute by minute")
         oldest = min((start for hour in hours for start in snapshot.view_starts.get(hour, ())), default=hours[0])
         earlier = [hour for hour in snapshot.partitions("rollup.view_minutes") if oldest <= hour < hours[0]]
-        carry = carry_of(self.frames.read(snapshot, "rollup.view_minutes", earlier))
+        before = self.frames.read(snapshot, "rollup.view_minutes", earlier)
+        if self.is_small:
+            # Those who have left since are many, and nothing is carried on for them.
+            before = before.join(
+                F.broadcast(self.frames.of_rows(self._views_told_of(snapshot, hours))), VIEW_KEYS, "left_semi"
+            )
+        carry = carry_of(before)
         plays = self.frames.read_facts(snapshot, PLAY_KINDS, hours)
         rows = view_minutes(self.facts(snapshot, "viewer_sample", hours), plays, carry)
         self.replace("rollup.view_minutes", rows.withColumn("hour", hour_number("minute")), hours)
+
+    def _views_told_of(self, snapshot: Snapshot, hours: Collection[str]) -> pa.Table:
+        """The keys of views that facts of these hours are about."""
+        return distinct(
+            VIEW_KEYS, *(self.lake.rows(snapshot, f"bronze.{kind}", hours, VIEW_KEYS) for kind in VIEW_KINDS)
+        )
 
     def _write_lags(self, snapshot: Snapshot, hours: list[str]) -> None:
         rows = view_lags(self.facts(snapshot, "viewer_sample", hours))

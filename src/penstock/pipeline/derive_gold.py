@@ -22,7 +22,7 @@ from penstock.pipeline.plan import starts_in
 from penstock.pipeline.side_by_side import side_by_side
 from penstock.pipeline.tables import TABLES
 from penstock.pipeline.transforms.audience import audience
-from penstock.pipeline.transforms.common import hour_number, micros_of
+from penstock.pipeline.transforms.common import VIEW_KEYS, hour_number, micros_of
 from penstock.pipeline.transforms.histogram_hours import STARTUP, histogram_hours
 from penstock.pipeline.transforms.incidents import incidents
 from penstock.pipeline.transforms.recordings import recordings
@@ -31,6 +31,7 @@ from penstock.pipeline.transforms.times import hours_span, within_hours
 from penstock.pipeline.transforms.untold import untold
 from penstock.pipeline.transforms.usage import usage
 from penstock.pipeline.transforms.view_quality import view_quality
+from penstock.pipeline.untouched import distinct
 
 _TIMES: Final = {"gold.audience": "minute", "gold.stream_health": "minute", "gold.view_quality": "hour_at"}
 """What places a row in its hour."""
@@ -91,9 +92,8 @@ class GoldDerivation:
             self._stage_hours(transaction, "gold.view_quality", rows, some)
 
     def _write_histograms(self, hours: Collection[str], sampled: Collection[str]) -> None:
-        begun = starts_in(self.silver.state, "silver.views", sampled)
         rows = histogram_hours(
-            self._read("silver.views", {*hours, *begun}),
+            self._counted_views(hours, sampled),
             self._read("rollup.view_minutes", sampled),
             self._read("rollup.view_lags", sampled),
         )
@@ -104,6 +104,16 @@ class GoldDerivation:
             rows = rows.unionByName(known.where(F.col("metric") != STARTUP))
         placed = rows.withColumns({"hour": hour_number("hour_at"), PART: F.expr(_PART_OF_METRIC)})
         self.silver.replace("rollup.histogram_hours", placed, hours, kept=kept)
+
+    def _counted_views(self, hours: Collection[str], sampled: Collection[str]) -> DataFrame:
+        """The views that began in the hours, and those that have minutes in the ones with samples."""
+        begun = starts_in(self.silver.state, "silver.views", sampled)
+        if not self.silver.is_small:
+            return self._read("silver.views", {*hours, *begun})
+        minutes = self.silver.lake.rows(self.silver.state, "rollup.view_minutes", sampled, VIEW_KEYS)
+        seen = F.broadcast(self.silver.frames.of_rows(distinct(VIEW_KEYS, minutes)))
+        others = self._read("silver.views", set(begun).difference(hours)).join(seen, VIEW_KEYS, "left_semi")
+        return self._read("silver.views", hours).unionByName(others)
 
     def _counted_samples(self, hours: Collection[str]) -> tuple[dict[str, list[DataFile]], set[str]]:
         """Of hours without new samples the files that count lag and round trip, and the hours that have none apart."""

@@ -26,23 +26,22 @@ def touched_views(minutes: pa.Table, known: pa.Table) -> pa.Table:
 
     Every fact about a view that was let in is in one of its minutes. The others are of one fact each.
     """
-    return _keys(VIEW_KEYS, minutes, known.filter(known["is_estimated"]))
+    return distinct(VIEW_KEYS, minutes, known.filter(known["is_estimated"]))
 
 
 def untouched_views(known: pa.Table, touched: pa.Table) -> pa.Table:
     """Rows of views that were let in and have none of the keys."""
-    is_fresh = pc.or_(known["is_estimated"], known["is_failed_start"])
-    return _without(known.filter(pc.invert(is_fresh)), touched, VIEW_KEYS)
+    return _without(known.filter(pc.invert(known["is_failed_start"])), touched, VIEW_KEYS)
 
 
 def touched_connections(told: pa.Table, known: pa.Table) -> pa.Table:
     """The keys of connections that these facts are about, or whose end nobody told."""
-    return _keys(CONNECTION, told, known.filter(pc.invert(_is_ended_by_a_fact(known))))
+    return distinct(CONNECTION, told, known.filter(pc.invert(_is_ended_by_a_fact(known))))
 
 
 def untouched_connections(known: pa.Table, touched: pa.Table) -> pa.Table:
     """Rows of connections that have none of the keys."""
-    return _without(known.filter(_is_ended_by_a_fact(known)), touched, CONNECTION)
+    return _without(known, touched, CONNECTION)
 
 
 def changed_hours(before: pa.Table, after: pa.Table, time: str, columns: Sequence[str]) -> frozenset[str]:
@@ -62,7 +61,8 @@ def _is_ended_by_a_fact(connections: pa.Table) -> pa.ChunkedArray:
     return pc.and_(pc.is_valid(connections["closed_at"]), pc.invert(is_lost))
 
 
-def _keys(names: list[str], *rows: pa.Table) -> pa.Table:
+def distinct(names: list[str], *rows: pa.Table) -> pa.Table:
+    """The different keys of these rows."""
     return pa.concat_tables(each.select(names) for each in rows).group_by(names).aggregate([])
 
 

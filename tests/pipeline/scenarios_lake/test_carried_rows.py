@@ -85,13 +85,13 @@ SHOWN = [
     fact(5, "play_first_keyframe", minutes(61), view_id="edge-1-b1-1", conn_id="c1", startup_us=61 * 60 * SECOND_US),
     viewer_sample(6, 62, 2, "c2"),
 ]
-GOING_ON = [viewer_sample(7, 63, 1, "c1"), viewer_sample(8, 63, 2, "c2")]
+GOING_ON = [viewer_sample(7, 63, 1, "c1"), viewer_sample(8, 63, 2, "c2") | MEASURED]
 TOOK_US = minutes(63.6) - minutes(0)
 ALSO_SHOWN = [fact(9, "play_first_keyframe", minutes(63.6), view_id="edge-1-b1-2", conn_id="c2", startup_us=TOOK_US)]
 
 
-def startups_of_all(rows: dict[str, list[dict[str, Any]]]) -> list[int]:
-    return [row["count"] for row in rows[HISTOGRAMS] if (row["metric"], row["dimension"]) == ("startup_us", "all")]
+def counts_of_all(rows: dict[str, list[dict[str, Any]]], metric: str = "startup_us") -> list[int]:
+    return [row["count"] for row in rows[HISTOGRAMS] if (row["metric"], row["dimension"]) == (metric, "all")]
 
 
 def test_a_startup_that_is_told_hours_later_counts_also_if_a_run_died_before_it_was_counted(
@@ -109,13 +109,15 @@ def test_a_startup_that_is_told_hours_later_counts_also_if_a_run_died_before_it_
     Place(tmp_path, spark).land("edge-1-b1-5.jsonl", *SHOWN, at_us=minutes(62.5))
     with pytest.raises(PowerFailure):
         data.cycles(minutes(62.5), reached).run_cycle()
-    assert startups_of_all(told.run(now_us=minutes(62.8))) == [1]
+    assert counts_of_all(told.run(now_us=minutes(62.8))) == [1]
     assert told.tables_that_a_rebuild_changes(minutes(62.8)) == set()
 
     # Nothing is told now that the counts of that hour rest on.
     counted = data.lake.snapshot().files(HISTOGRAMS, noon)
-    told.run(*GOING_ON, now_us=minutes(63.5))
+    rows = told.run(*GOING_ON, now_us=minutes(63.5))
     assert data.lake.snapshot().files(HISTOGRAMS, noon) == counted
+    # One who began in an hour that is left alone is counted in the hour of the sample all the same.
+    assert counts_of_all(rows, "rtt_us") == [1]
 
-    assert startups_of_all(told.run(*ALSO_SHOWN, now_us=minutes(64))) == [1, 1]
+    assert counts_of_all(told.run(*ALSO_SHOWN, now_us=minutes(64))) == [1, 1]
     assert told.tables_that_a_rebuild_changes(minutes(64)) == set()
