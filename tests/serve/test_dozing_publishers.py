@@ -25,6 +25,8 @@ from tests.support.rtmp_driver import RtmpClient, rtmp_client, send_sample
 EACH_FRAME = FlushPolicy(adapts=False)
 FRAME_BYTES = 8000
 LONG_S = 5.0
+GRID_S = 0.6
+MOST_BYTES = 64 * 1024
 AT_ONCE_S = 2.0
 """Far below LONG_S, and above what a busy machine takes."""
 
@@ -130,6 +132,40 @@ def test_a_publisher_that_goes_while_it_is_not_read_is_seen_at_once() -> None:
         on.publisher._socket.shutdown(socket.SHUT_WR)
         wait_until(lambda: not on.live.ask(lambda: on.live.server.station.channels))
         assert time.monotonic() - gone_at < AT_ONCE_S
+
+
+def test_on_a_grid_a_publisher_is_read_when_all_of_it_is_sent() -> None:
+    with stage(FlushPolicy(grid_s=GRID_S, adapts=False), LONG_S) as on:
+        on.send_frames(1)
+        assert on.wakes_from_bytes == MOST_BYTES
+        received_bytes = on.peer.session.received_bytes
+        on.publisher.send([audio_frame(20, 300), inter_frame(40, FRAME_BYTES), audio_frame(43, 301)])
+        sent_at = time.monotonic()
+        time.sleep(GRID_S / 2)
+        assert on.peer.session.received_bytes == received_bytes
+        on.wait_for_bytes(300)
+        on.wait_for_bytes(FRAME_BYTES)
+        on.wait_for_bytes(301)
+        assert time.monotonic() - sent_at < GRID_S + AT_ONCE_S
+        assert on.wakes_from_bytes == MOST_BYTES
+
+
+def test_on_a_grid_a_publisher_that_sends_nothing_wakes_nobody() -> None:
+    with stage(FlushPolicy(grid_s=GRID_S, adapts=False), LONG_S) as on:
+        on.send_frames(1)
+        wait_until(lambda: on.wakes_from_bytes == 1)
+        channel = next(iter(on.live.server.station.channels.values()))
+        assert channel.look_timer is None
+        on.send_frames(1)
+        assert on.wakes_from_bytes == MOST_BYTES
+
+
+def test_what_a_grid_sends_counts_as_a_round_as_well() -> None:
+    """Without that a grid that load has forced would stay for ever: nothing would say that the load is over."""
+    with stage(FlushPolicy(grid_s=0.02, adapts=False), LONG_S) as on:
+        before = sum(on.live.server.station.flusher.rounds.counts)
+        on.send_frames()
+        wait_until(lambda: sum(on.live.server.station.flusher.rounds.counts) >= before + 4)
 
 
 def test_a_server_with_time_to_spare_reads_every_message_at_once() -> None:

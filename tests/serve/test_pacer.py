@@ -137,7 +137,6 @@ def test_a_policy_may_take_no_notice_of_load() -> None:
         # A frame that is a little late would come after the wait for it is over.
         (EACH_FRAME, 0.0, 1 / 25, False),
         (EACH_FRAME, 0.0, 0.0, False),
-        (FlushPolicy(0.020, adapts=False), 0.0, 1 / 30, False),
         (ADAPTING, 0.0, 1 / 30, False),
         (ADAPTING, 0.2, 1 / 30, False),
         (ADAPTING, 0.5, 1 / 30, True),
@@ -150,10 +149,14 @@ def test_audio_right_after_a_frame_waits_for_the_next_one_if_that_comes_in_time(
     assert Pacer().lets_audio_wait(policy, interval_s, MAX_WAIT_S, busy_share) is waits
 
 
-def test_where_load_has_forced_a_grid_no_frame_is_waited_for() -> None:
+def test_only_on_a_grid_it_is_known_when_all_is_sent() -> None:
     pacer = Pacer()
+    assert pacer.next_tick(EACH_FRAME, 7.01) is None
+    assert pacer.next_tick(ADAPTING, 7.01) is None
+    assert pacer.next_tick(FlushPolicy(0.020, adapts=False), 7.01) == pytest.approx(7.02)
+    assert pacer.next_tick(FlushPolicy(0.250, adapts=False), 7.25) == 7.5, "what is due now is being sent"
     after_load(pacer, 0.030, 0.5, 100.0)
-    assert not pacer.lets_audio_wait(ADAPTING, 1 / 30, MAX_WAIT_S, busy_share=0.9)
+    assert pacer.next_tick(ADAPTING, 7.01) == pytest.approx(7.05)
 
 
 def test_the_settings_are_those_that_the_design_promises() -> None:

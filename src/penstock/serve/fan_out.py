@@ -14,7 +14,7 @@ from penstock.serve.send_ring import SendRing
 
 _SENDFILE_FROM_BYTES: Final = 2 * 1024
 """Below it one shared bytes object and write are cheaper than sendfile from the log."""
-_RING_UP_TO_BYTES: Final = 48 * 1024
+_RING_UP_TO_BYTES: Final = 24 * 1024
 """The ring copies into each socket; sendfile does not, and from here on that is worth more than a call for each."""
 _RING_FROM_SOCKETS: Final = 64
 """Below it, laying out the list costs more than the calls that it saves."""

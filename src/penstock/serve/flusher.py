@@ -39,6 +39,8 @@ class Flusher:
         self._settings = settings
         self._publisher_of = publisher_of
         self._dirty: list[Channel] = []
+        self._has_flushed = False
+        """In this round of events, by a timer or not."""
         self.pacer = Pacer()
         self.rounds = RoundTimes()
 
@@ -50,38 +52,33 @@ class Flusher:
 
     def flush_dirty(self) -> None:
         """Send what became due in this round of events; what is not due yet gets a timer."""
-        if not self._dirty:
-            return
-        dirty, self._dirty = self._dirty, []
         now = self._reactor.now
-        has_flushed = False
-        for channel in dirty:
-            try:
-                has_flushed = self._flush_or_wait(channel, now) or has_flushed
-            except Exception as error:
-                # What one stream met must not keep the others of this round from being sent.
-                self._observer.error(None, error)
-        if has_flushed:
+        if self._dirty:
+            dirty, self._dirty = self._dirty, []
+            for channel in dirty:
+                try:
+                    self._flush_or_wait(channel, now)
+                except Exception as error:
+                    # What one stream met must not keep the others of this round from being sent.
+                    self._observer.error(None, error)
+        if self._has_flushed:
+            self._has_flushed = False
             lag_s = time.monotonic() - now
             self.pacer.observe_round(lag_s, now)
             self.rounds.observe(lag_s)
 
-    def _flush_or_wait(self, channel: Channel, now: float) -> bool:
+    def _flush_or_wait(self, channel: Channel, now: float) -> None:
         due = self._due(channel)
         if due is None:
-            return False
+            return
         if due <= now:
-            has_video = channel.log.has_unflushed_video
-            channel.flush(now)
-            if has_video and channel.viewers:
-                self._let_doze(channel, now)
-            return True
+            self._flush(channel, now)
+            return
         timer = channel.flush_timer
         if timer is None or due < timer.due:
             if timer is not None:
                 timer.cancel()
             channel.flush_timer = self._reactor.call_at(due, partial(self._on_timer, channel))
-        return False
 
     def _due(self, channel: Channel) -> float | None:
         log = channel.log
@@ -94,35 +91,52 @@ class Flusher:
         waiting = Waiting(log.unflushed_since, log.has_unflushed_video, log.next_video_at)
         return self.pacer.due_at(channel.app.flush, waiting, self._settings.max_flush_wait_s, self._reactor.busy_share)
 
-    def _let_doze(self, channel: Channel, now: float) -> None:
-        """Where audio waits for video anyway, the publisher is read when a frame is there, and not for each message.
+    def _flush(self, channel: Channel, now: float) -> None:
+        """Send, and let the publisher doze: every wake-up costs as much as some twenty sends."""
+        has_video = channel.log.has_unflushed_video
+        self._has_flushed = True
+        channel.flush(now)
+        publisher = self._publisher_of(channel.key) if channel.viewers else None
+        if publisher is None:
+            return
+        tick = self.pacer.next_tick(channel.app.flush, now)
+        if tick is not None:
+            self._doze(channel, publisher, _MOST_READ_BYTES, tick)
+        elif has_video:
+            self._doze_until_video(channel, publisher, now)
 
-        Every wake-up costs as much as some twenty sends, and of 73 messages a second 43 are audio.
-        """
+    def _doze_until_video(self, channel: Channel, publisher: Peer, now: float) -> None:
+        """Where audio waits for video anyway, the publisher is read when a frame is there, and not for each message."""
+        log, policy, max_wait_s = channel.log, channel.app.flush, self._settings.max_flush_wait_s
+        least_bytes = min(log.least_video_bytes // 2, _MOST_READ_BYTES)
+        if least_bytes >= _LEAST_READ_BYTES and self.pacer.lets_audio_wait(
+            policy, log.video_interval_s, max_wait_s, self._reactor.busy_share
+        ):
+            self._doze(channel, publisher, least_bytes, now + max_wait_s)
+        else:
+            self._cancel_look(channel)
+            publisher.wake_up()
+
+    def _doze(self, channel: Channel, publisher: Peer, least_bytes: int, until: float) -> None:
+        self._cancel_look(channel)
+        publisher.doze(least_bytes)
+        channel.look_timer = self._reactor.call_at(until, partial(self._look, channel))
+
+    def _cancel_look(self, channel: Channel) -> None:
         timer, channel.look_timer = channel.look_timer, None
         if timer is not None:
             timer.cancel()
-        publisher, log = self._publisher_of(channel.key), channel.log
-        if publisher is None:
-            return
-        policy, max_wait_s, busy_share = channel.app.flush, self._settings.max_flush_wait_s, self._reactor.busy_share
-        least_bytes = min(log.least_video_bytes // 2, _MOST_READ_BYTES)
-        if least_bytes >= _LEAST_READ_BYTES and self.pacer.lets_audio_wait(
-            policy, log.video_interval_s, max_wait_s, busy_share
-        ):
-            publisher.doze(least_bytes)
-            channel.look_timer = self._reactor.call_at(now + max_wait_s, partial(self._look, channel))
-        else:
-            publisher.wake_up()
 
     def _look(self, channel: Channel) -> None:
-        """No frame has come for so long that what else came must not wait any longer."""
+        """What has come meanwhile must not wait any longer. If nothing has, whatever comes next is read at once."""
         channel.look_timer = None
         publisher = self._publisher_of(channel.key)
-        if publisher is not None:
-            publisher.wake_up()
-            publisher.read_now()
-            channel.flush(self._reactor.now)
+        if publisher is None:
+            return
+        publisher.wake_up()
+        publisher.read_now()
+        if channel.log.unflushed_since is not None:
+            self._flush(channel, self._reactor.now)
 
     def _on_timer(self, channel: Channel) -> None:
         channel.flush_timer = None

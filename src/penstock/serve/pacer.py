@@ -57,9 +57,7 @@ class Pacer:
 
     def due_at(self, policy: FlushPolicy, waiting: Waiting, max_wait_s: float, busy_share: float) -> float:
         """When what waits is to be sent. A time in the past means now."""
-        grid_s = policy.grid_s
-        if policy.adapts and self.grid_s is not None:
-            grid_s = max(self.grid_s, grid_s or 0.0)
+        grid_s = self._grid_of(policy)
         if grid_s is not None:
             return math.ceil(waiting.since / grid_s) * grid_s
         if waiting.has_video:
@@ -69,13 +67,21 @@ class Pacer:
             return waiting.since
         return waiting.since + wait_s
 
+    def next_tick(self, policy: FlushPolicy, now: float) -> float | None:
+        """When what comes from now on is sent, all of it together; None if there is no such time."""
+        grid_s = self._grid_of(policy)
+        return None if grid_s is None else (now // grid_s + 1) * grid_s
+
     def lets_audio_wait(
         self, policy: FlushPolicy, video_interval_s: float, max_wait_s: float, busy_share: float
     ) -> bool:
-        """Whether audio that comes right after a frame of video goes out with the next frame."""
-        if policy.grid_s is not None or (policy.adapts and self.grid_s is not None):
-            return False
+        """Whether audio that comes right after a frame of video goes out with the next frame, if there is no grid."""
         return 0.0 < video_interval_s * _JITTER <= _audio_wait_s(policy, max_wait_s, busy_share)
+
+    def _grid_of(self, policy: FlushPolicy) -> float | None:
+        if policy.adapts and self.grid_s is not None:
+            return max(self.grid_s, policy.grid_s or 0.0)
+        return policy.grid_s
 
 
 def _audio_wait_s(policy: FlushPolicy, max_wait_s: float, busy_share: float) -> float:
