@@ -12,6 +12,7 @@ from tests.support.raw_rtmp import AUDIO, DATA, VIDEO, RawMessage, amf0
 FFMPEG = "LNX 9,0,124,2"
 NOTICE = bytes.fromhex("0200086f6e5374617475730300 04636f6465 0200144e657453747265616d2e446174612e5374617274 000009")
 METADATA = amf0("@setDataFrame", "onMetaData", {"framerate": 10.0})
+METADATA_WITH_AUDIO = amf0("@setDataFrame", "onMetaData", {"framerate": 10.0, "audiocodecid": 10.0})
 LOOKED_AT_MS = 90_000
 LOOKBACK = {"lookback_s": 5.5}
 
@@ -26,12 +27,12 @@ async def ffmpeg(clients: RawClients, name: str) -> RawClient:
     return client
 
 
-async def stream(clients: RawClients, name: str, *, has_audio: bool, has_metadata: bool) -> Broadcast:
+async def stream(clients: RawClients, name: str, *, has_audio: bool, metadata: bytes | None) -> Broadcast:
     """A stream of ten frames a second that has just begun."""
     publisher, stream_id = await clients.publisher(name)
     broadcast = Broadcast(publisher, stream_id, gop=1000)
-    if has_metadata:
-        publisher.send_media(RawMessage(DATA, 0, stream_id, METADATA))
+    if metadata is not None:
+        publisher.send_media(RawMessage(DATA, 0, stream_id, metadata))
     publisher.send_media(RawMessage(VIDEO, 0, stream_id, AVC_SETUP))
     if has_audio:
         broadcast.send_audio()
@@ -49,16 +50,18 @@ async def publish_for(seconds: float, *broadcasts: Broadcast, fps: int = 10) -> 
 def test_ffmpeg_is_told_that_it_has_seen_enough_of_a_young_stream(tmp_path: Path) -> None:
     async def scenario(port: int) -> None:
         async with RawClients(port) as clients:
-            one_track = await stream(clients, "one_track", has_audio=False, has_metadata=True)
-            bare = await stream(clients, "bare", has_audio=True, has_metadata=False)
-            ordinary = await stream(clients, "ordinary", has_audio=True, has_metadata=True)
+            one_track = await stream(clients, "one_track", has_audio=False, metadata=METADATA)
+            bare = await stream(clients, "bare", has_audio=True, metadata=None)
+            ordinary = await stream(clients, "ordinary", has_audio=True, metadata=METADATA)
+            promising = await stream(clients, "promising", has_audio=False, metadata=METADATA_WITH_AUDIO)
             in_a_hurry = [await ffmpeg(clients, "one_track"), await ffmpeg(clients, "bare")]
             others = [await ffmpeg(clients, "ordinary"), await clients.viewer("one_track")]
-            broadcasts = (one_track, bare, ordinary)
+            hopeful = await ffmpeg(clients, "promising")
+            broadcasts = (one_track, bare, ordinary, promising)
             # A second track may come in its first moments: nobody is hurried before that is over.
-            await publish_for(1.0, *broadcasts)
+            await publish_for(0.6, *broadcasts)
             assert [notices(viewer) for viewer in in_a_hurry] == [[], []]
-            await publish_for(1.5, *broadcasts)
+            await publish_for(1.2, *broadcasts)
             for viewer in in_a_hurry:
                 times_ms = [message.timestamp_ms for message in notices(viewer)]
                 assert len(times_ms) > 32
@@ -67,8 +70,10 @@ def test_ffmpeg_is_told_that_it_has_seen_enough_of_a_young_stream(tmp_path: Path
                 assert times_ms[-1] - times_ms[3] >= LOOKED_AT_MS
                 assert {message.stream_id for message in notices(viewer)} == {1}
             assert [notices(viewer) for viewer in others] == [[], []]
+            assert notices(hopeful) == []
             said = len(notices(in_a_hurry[0]))
-            await publish_for(1.0, *broadcasts)
+            await publish_for(1.4, *broadcasts)
+            assert len(notices(hopeful)) == said
             assert len(notices(in_a_hurry[0])) == said, "once is enough"
             assert [gaps(numbers(viewer.media())) for viewer in in_a_hurry] == [0, 0]
             assert all(len(viewer.media(VIDEO)) > 30 for viewer in in_a_hurry)
@@ -80,7 +85,7 @@ def test_ffmpeg_is_told_that_it_has_seen_enough_of_a_young_stream(tmp_path: Path
 def test_one_that_has_begun_far_back_or_has_gone_or_may_not_is_told_nothing(tmp_path: Path) -> None:
     async def scenario(port: int) -> None:
         async with RawClients(port) as clients:
-            broadcast = await stream(clients, "old", has_audio=False, has_metadata=True)
+            broadcast = await stream(clients, "old", has_audio=False, metadata=METADATA)
             await publish_for(2.5, broadcast, fps=50)
             late, gone = await ffmpeg(clients, "old"), await ffmpeg(clients, "old")
             await late.until(lambda: bool(late.media(VIDEO)), "a picture")
@@ -93,7 +98,7 @@ def test_one_that_has_begun_far_back_or_has_gone_or_may_not_is_told_nothing(tmp_
 
     async def switched_off(port: int) -> None:
         async with RawClients(port) as clients:
-            broadcast = await stream(clients, "young", has_audio=False, has_metadata=True)
+            broadcast = await stream(clients, "young", has_audio=False, metadata=METADATA)
             viewer = await ffmpeg(clients, "young")
             await publish_for(2.5, broadcast)
             assert viewer.media(VIDEO)

@@ -38,6 +38,16 @@ class Setup:
         """Whether the publisher sent some."""
         return any(_is_metadata(frame) for frame in self.frames)
 
+    @property
+    def lacks_announced_kind(self) -> bool:
+        """Whether the publisher's metadata names audio or video of which nothing has come."""
+        announced = self._published_metadata()
+        return any(codec_id is None and announced.get(name) is not None for name, codec_id in self._codec_ids)
+
+    @property
+    def _codec_ids(self) -> tuple[tuple[str, float | None], ...]:
+        return ("videocodecid", self.video_codec_id), ("audiocodecid", self.audio_codec_id)
+
     def with_frame(self, frame: Frame) -> "Setup":
         """The set-up after a set-up message. One goes when later ones fill its every slot, or if it is too much."""
         filled: set[SetupSlot] = set()
@@ -72,7 +82,7 @@ class Setup:
     def _joining_metadata(self) -> dict[str, AmfValue]:
         """The publisher's metadata, corrected to name exactly the tracks there are: FFmpeg opens what it names."""
         properties = dict(self._published_metadata())
-        for name, codec_id in (("videocodecid", self.video_codec_id), ("audiocodecid", self.audio_codec_id)):
+        for name, codec_id in self._codec_ids:
             if codec_id is None:
                 properties.pop(name, None)
             elif not isinstance(properties.get(name), float):

@@ -18,8 +18,10 @@ from penstock.serve.viewer import Viewer
 
 _PATIENCE_S = 0.5
 """With what a viewer has been sent in that time, FFmpeg can tell codecs and rates."""
-_ALL_TRACKS_CAME_S = 1.5
+_ALL_TRACKS_CAME_S = 0.9
 """In a stream that is younger a second track may still come, and FFmpeg is to see it."""
+_ANNOUNCED_TRACK_COMES_S = 2.5
+"""The same if the publisher has announced it."""
 _NOTICES = 36
 """It takes the time of a track for what it has looked at after thirty messages, and the first three do not count."""
 _GAP_MS = 3000
@@ -44,7 +46,8 @@ class FfmpegOpening:
         if channel is None or viewer.peer.viewers.get(viewer.stream_id) is not viewer:
             return  # it has gone
         began_at = now if viewer.first_frame_at is None else viewer.first_frame_at
-        due = max(began_at + _PATIENCE_S, channel.stream.published_at + _ALL_TRACKS_CAME_S)
+        settles_s = _ANNOUNCED_TRACK_COMES_S if channel.log.setup.lacks_announced_kind else _ALL_TRACKS_CAME_S
+        due = max(began_at + _PATIENCE_S, channel.stream.published_at + settles_s)
         if now < due:
             self._reactor.call_at(due, partial(self._hurry, viewer))
         elif viewer.cursor is not None and viewer.looked_back_s + now - began_at < channel.log.lookback_s:
