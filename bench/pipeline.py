@@ -93,11 +93,11 @@ def _measure(spark: SparkSession, options: argparse.Namespace, folder: Path, sta
     )
     peer = DuckDbPeer(folder / "lake", CORES)
     try:
-        rebuild = compare_rebuilds(spark, day, peer, options.rounds)
-        differing = different_tables(day, peer)
+        rebuild, increment = compare_derivations(spark, day, peer, options.rounds)
+        differing = [f"{name} (increment)" for name in different_tables(day, peer)]
+        rebuild_day(spark, day)
+        differing += different_tables(day, peer)
         questions, wrong = compare_questions(spark, day, peer, options.rounds)
-        increment = _rounds(options.rounds, lambda: increment_day(spark, day))
-        differing += [f"{name} (increment)" for name in different_tables(day, peer)]
     finally:
         peer.close()
     print(f"\n(a) questions to stored samples\n\n{comparison_table(questions)}")
@@ -147,8 +147,8 @@ def increment_day(spark: SparkSession, day: Day) -> Taken:
     return taken[0]
 
 
-def compare_rebuilds(spark: SparkSession, day: Day, peer: DuckDbPeer, rounds: int) -> Comparison:
-    """Bronze to everything, on both."""
+def compare_derivations(spark: SparkSession, day: Day, peer: DuckDbPeer, rounds: int) -> tuple[Comparison, Timed]:
+    """Bronze to everything, on both, and what the last hour touches."""
     snapshot = day.lake.snapshot()
     hours = snapshot.partitions("bronze.viewer_sample")
 
@@ -156,8 +156,11 @@ def compare_rebuilds(spark: SparkSession, day: Day, peer: DuckDbPeer, rounds: in
         shutil.rmtree(day.folder / "duckdb", ignore_errors=True)
         return peer.rebuild(snapshot, hours, day.as_of_us, SILENT_US, day.folder / "duckdb")
 
-    ours = _rounds(rounds, lambda: rebuild_day(spark, day))
-    return Comparison("rebuild of the day", ours, _rounds(rounds, rebuild_peer))
+    # By turns: on a shared machine one that was measured minutes later would be measured on another one.
+    ours, increment, theirs = _turns(
+        rounds, lambda: rebuild_day(spark, day), lambda: increment_day(spark, day), rebuild_peer
+    )
+    return Comparison("rebuild of the day", ours, theirs), increment
 
 
 def different_tables(day: Day, peer: DuckDbPeer) -> list[str]:
@@ -209,8 +212,13 @@ def _derive(spark: SparkSession, lake: Lake, snapshot: Snapshot, plan: Plan, as_
 
 
 def _rounds(rounds: int, work: Callable[[], Taken]) -> Timed:
-    taken = [work() for _ in range(WARM_UPS.get(rounds, 1) + rounds)]
-    return Timed(taken[0], tuple(taken[-rounds:]))
+    return _turns(rounds, work)[0]
+
+
+def _turns(rounds: int, *works: Callable[[], Taken]) -> list[Timed]:
+    """Several things, one after the other in each round."""
+    taken = [[work() for work in works] for _ in range(WARM_UPS.get(rounds, 1) + rounds)]
+    return [Timed(each[0], tuple(each[-rounds:])) for each in zip(*taken, strict=True)]
 
 
 @contextmanager

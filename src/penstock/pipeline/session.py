@@ -58,7 +58,13 @@ LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 QUIET: Final = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -Xlog:disable"
 # Parallel collection took 9 to 20 % less time on long queries than Java's default.
 # Java leaves methods above 8 kB of code to its interpreter, and what Spark writes for our widest rows is above that.
-LONG_LIVED: Final = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
+# Java optimises what was called some thousand times. That is most of what plans a query, and to optimise it takes as
+# long as to run it for an hour; loops over rows reach ten times as much in a moment.
+LONG_LIVED: Final = (
+    "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
+    " -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
+    " -XX:Tier4BackEdgeThreshold=400000"
+)
 # A session of seconds ends before the optimising compiler has earned what it costs. Without that one Java has room for
 # 48 MB of compiled code, which some cycles fill: from then on it compiles nothing.
 SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
