@@ -30,6 +30,7 @@ from penstock import __version__
 from penstock.pipeline.commits import BootSpan, Change, Commit, CommitLog, DataFile, Snapshot, Touched
 from penstock.pipeline.file_notes import notes_of_file, notes_of_rows
 from penstock.pipeline.gathered import WHOLE, cut_by, file_of, gather, no_rows, partition_called, read_rows, sorted_by
+from penstock.pipeline.gold_files import GoldFiles
 from penstock.pipeline.layout import (
     arrow_schema_of,
     file_without_rows,
@@ -178,8 +179,11 @@ class Transaction:
     now_us: int
     run_id: str
     _changes: list[Change] = field(default_factory=list)
-    _gold: list[tuple[str, str | None, str]] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _gold: GoldFiles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._gold = GoldFiles(self.lake.storage)
 
     def follow(self, snapshot: Snapshot) -> None:
         """Come after other commits that were made meanwhile. They are of the same run, and of other tables."""
@@ -266,31 +270,23 @@ class Transaction:
 
         The rows have a `date` if the table has days; those that are `kept` are of that day.
         """
+        # What is there is looked at now, and not when it is about to be replaced.
+        wanted = {WHOLE} if table.partition is None else set(days)
+        known = self._gold.expect(table, wanted)
         places = [] if table.partition is None else ["date"]
         cut = cut_by(gather(rows, table.full_name, places), places)
+        others = {day for day, _ in cut} - wanted
+        known |= self._gold.expect(table, others)
         folder = f"_staging/{self.run_id}/{next(self._numbers)}"
-        for day in sorted({WHOLE} if table.partition is None else {*days, *(name for name, _ in cut)}):
+        for day in sorted(wanted | others):
             parts = [part for part in (cut.get((day, WHOLE)), (kept or {}).get(day)) if part]
-            staged = f"{folder}/part-{day}.parquet" if parts else None
-            if staged is not None:
-                self.lake.storage.put(staged, file_of(sorted_by(pa.concat_tables(parts), table.order)))
-            self._gold.append((table.full_name, staged, gold_path(table, day)))
+            data = file_of(sorted_by(pa.concat_tables(parts), table.order)) if parts else None
+            self._gold.stage(table, day, data, known, f"{folder}/part-{day}.parquet")
 
     def publish_gold(self) -> int:
-        """Put every staged gold file in place, each in one step. How many."""
+        """Put every staged gold file in place, each in one step, when nobody is in the middle of reading. How many."""
         self.lake.reached("gold-staged")
-        storage = self.lake.storage
-        for table, staged, target in self._gold:
-            if staged is not None:
-                # One that stays the same is left alone: whoever opens it twice in one query finds the same file.
-                if not storage.are_same(staged, target):
-                    storage.replace(staged, target)
-            elif storage.exists(target):
-                # Not removed: somebody may have listed the folder and be about to open it.
-                storage.put(target, file_without_rows(table))
-            self.lake.reached("gold-replaced")
-        published, self._gold = len(self._gold), []
-        return published
+        return self._gold.publish(lambda: self.lake.reached("gold-replaced"))
 
     def drop(self, table: str, partition: str) -> None:
         """Empty a partition."""
@@ -328,6 +324,7 @@ class Transaction:
         )
         self.lake.reached(f"{self.stage}-written")
         after = self._log.append(self.snapshot, commit)
+        self._gold.readers.close()
         self.lake.reached(f"{self.stage}-committed")
         self.lake.list_live(after, {change.table for change in self._changes})
         self.lake.storage.delete_folder(f"_staging/{self.run_id}")

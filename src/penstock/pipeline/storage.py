@@ -8,6 +8,7 @@ and use slashes. Spark writes to full addresses, by `address`, and reads what is
 import os
 import re
 import secrets
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -70,12 +71,6 @@ class Storage:
         with self.fs.open_input_file(self.path_for_arrow(path)) as stream:
             return bytes(stream.read())
 
-    def are_same(self, one: str, other: str) -> bool:
-        """Whether two files are both there and hold the same."""
-        infos = self.fs.get_file_info([self.path_for_arrow(one), self.path_for_arrow(other)])
-        is_possible = infos[0].type == infos[1].type == fs.FileType.File and infos[0].size == infos[1].size
-        return is_possible and self.read(one) == self.read(other)
-
     def find(self, folder: str, *, recursive: bool = True) -> list[StoredFile]:
         """Every file in a folder that is there, sorted by name."""
         selector = fs.FileSelector(self.path_for_arrow(folder), recursive=recursive, allow_not_found=True)
@@ -95,13 +90,28 @@ class Storage:
 
     def replace(self, source: str, target: str) -> None:
         """Put a finished file in place of another one, in one step and on the disk."""
-        folder = target.rpartition("/")[0]
-        self.make_folder(folder)
+        for _ in self.replace_all([(source, target)]):
+            pass
+
+    def replace_all(
+        self, pairs: Collection[tuple[str, str]], move: Callable[[str, str], None] | None = None
+    ) -> Iterator[str]:
+        """The same with each target in turn, which is told when it is in place. All are on the disk in the end.
+
+        `move` is how a file gets its new name, if there is more to it. Nothing else is done in between.
+        """
+        move, folders = move or self.fs.move, sorted({target.rpartition("/")[0] for _, target in pairs})
+        for folder in folders:
+            self.make_folder(folder)
         if self.is_local:
-            _sync(self.path_for_arrow(source))
-        self.fs.move(self.path_for_arrow(source), self.path_for_arrow(target))
+            for source, _ in pairs:
+                _sync(self.path_for_arrow(source))
+        for source, target in pairs:
+            move(self.path_for_arrow(source), self.path_for_arrow(target))
+            yield target
         if self.is_local:
-            _sync(self.path_for_arrow(folder))
+            for folder in folders:
+                _sync(self.path_for_arrow(folder))
 
     def make_folder(self, path: str) -> None:
         """Make a folder and those above it."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from penstock.pipeline.schemas import table_schema
 from penstock.pipeline.tables import TABLES
 from tests.pipeline.scenarios_lake.conftest import LAST_RUN_US, Killed, Landed
-from tests.pipeline.scenarios_lake.gold_reader import GoldReader
+from tests.pipeline.scenarios_lake.gold_reader import GoldReader, sums
 from tests.pipeline.scenarios_lake.runs import DataFolder
 from tests.pipeline.scenarios_lake.witness import bronze_rows
 
@@ -18,6 +18,10 @@ def test_a_reader_gets_no_error_and_nothing_that_was_never_true(killed: Killed) 
     assert len(changed) > 5
     for name, seen in reader.seen.items():
         assert seen <= {killed.before.get(name), killed.after[name]}, name
+    # A file that came only then holds nothing in the eyes of who asked before.
+    contents = {name: {killed.before.get(name, (0, 0)), after} for name, after in killed.after.items()}
+    for table, seen in reader.seen_over.items():
+        assert seen <= sums(held for name, held in contents.items() if Path(name).parents[1].name == table), table
 
 
 def test_whatever_point_a_run_dies_at_the_next_one_has_all_of_it_to_do(killed: Killed) -> None:
