@@ -27,6 +27,7 @@ USAGE = TABLES["gold.usage"]
 DAYS = [f"2026-11-{day}" for day in range(11, 16)]
 VERSIONS = 3
 ROUNDS = 40
+LOOKS_BETWEEN = 5
 QUIET_S, PAUSE_S = 0.08, 0.12
 """A reader pauses for longer than the silence that is kept for it, and both are far longer than it is in between."""
 
@@ -219,7 +220,7 @@ def test_duckdb_reads_by_name_what_is_replaced_all_the_time(tmp_path: Path) -> N
                 storage.put("any.parquet", data)
                 contents[day].append(content_of(connection, str(tmp_path / "any.parquet")))
     publish(storage, {day: files[0] for day, files in versions.items()})
-    with GoldReader(tmp_path, PAUSE_S) as looping:
+    with GoldReader(tmp_path, PAUSE_S, LOOKS_BETWEEN) as looping:
         for number in range(1, ROUNDS + 1):
             publish(storage, {day: files[number % VERSIONS] for day, files in versions.items()})
             time.sleep(random.uniform(0, PAUSE_S))

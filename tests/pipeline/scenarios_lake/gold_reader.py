@@ -18,8 +18,8 @@ Content = tuple[int, int]
 class GoldReader:
     """Reads all of gold in a thread until it is left, and keeps what each file, and each table, ever held."""
 
-    def __init__(self, lake: Path, pause_s: float = _PAUSE_S) -> None:
-        self._gold, self._pause_s = lake / "gold", pause_s
+    def __init__(self, lake: Path, pause_s: float = _PAUSE_S, looks_between: int = 1) -> None:
+        self._gold, self._pause_s, self._looks_between = lake / "gold", pause_s, looks_between
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._read_on, name="gold reader")
         self.seen: dict[str, set[Content]] = defaultdict(set)
@@ -52,14 +52,18 @@ class GoldReader:
 
     def _read_on(self) -> None:
         while not self._is_over.wait(self._pause_s):
-            try:
-                for name, content in self.look().items():
-                    self.seen[name].add(content)
-                for table, content in self.look_over().items():
-                    self.seen_over[table].add(content)
-            except duckdb.Error as error:
-                self.failures.append(str(error))
-            self.looks += 1
+            for _ in range(self._looks_between):
+                try:
+                    self._note()
+                except duckdb.Error as error:
+                    self.failures.append(str(error))
+                self.looks += 1
+
+    def _note(self) -> None:
+        for name, content in self.look().items():
+            self.seen[name].add(content)
+        for table, content in self.look_over().items():
+            self.seen_over[table].add(content)
 
 
 def sums(files: Iterable[Collection[Content]]) -> set[Content]:
