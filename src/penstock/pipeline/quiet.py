@@ -2,9 +2,9 @@
 
 Owns the wait for that moment. Some readers open a file by its name more than once in a query (DuckDB for the footer and
 again for the rows, Spark as well), and take a file that was replaced in between for the one they knew. Linux tells who
-opens, reads and closes what lies in a folder (inotify(7)), whoever and in whatever container it is, so a writer can
-keep still until readers do. Nobody can be seen on other systems, nor from afar on a file system that machines share;
-there files are replaced at once. Whatever happens, a name always stands for a whole file, the old or the new one.
+opens, reads and closes what lies in a folder (inotify(7)), so a writer can keep still until readers do. Nobody can be
+seen on other systems, nor on other machines that share the file system; there files are replaced at once. Whatever
+happens, a name always stands for a whole file, the old or the new one.
 """
 
 import ctypes
