@@ -54,7 +54,6 @@ class Readers:
             if self._libc is None or not self._open():
                 return
             if folder not in self._seen_at_s:
-                self._seen_at_s[folder] = time.monotonic()
                 also = [folder, *_last_folders(folder), *also]
             watched = {path for path, _ in self._folders.values()}
             for path in dict.fromkeys(also):
@@ -64,6 +63,7 @@ class Readers:
                     # One that is not there yet has no readers; and where no more can be watched, so be it.
                     if number >= 0:
                         self._folders[number] = path, folder
+            self._seen_at_s.setdefault(folder, time.monotonic())
 
     def look(self) -> list[tuple[str, int]]:
         """Take note of what was read until now: paths and what happened to them, in order."""
@@ -126,14 +126,14 @@ class Silence:
     waited_s: float = 0.0
 
     def replace(self, source: str, target: str) -> None:
-        """Put a file in place of another one as soon as nobody reads. The old one may have the name of the new."""
+        """Put a file in place of another one as soon as nobody reads. The old one may get the name of the new."""
         while not self._is_replaced(source, target):
             before_s = time.monotonic()
             time.sleep(_TICK_S)
             self.waited_s += time.monotonic() - before_s
 
     def _is_replaced(self, source: str, target: str) -> bool:
-        # Nobody waits for a file that was not there.
+        # Of a file that is not there nobody knows the footer.
         is_first = not os.path.exists(target)
         wanted_s = 0 if is_first else self._quiet_s * (1 - self.waited_s / self._patience_s)
         self._readers.look()
