@@ -91,6 +91,7 @@ def test_to_list_a_folder_is_to_read_and_to_put_a_file_into_it_is_not(folder: Pa
         os.listdir(path)
         readers.look()
         assert readers.silent_s([table]) < time.monotonic() - before_s
+    time.sleep(0.02)
     before_s = time.monotonic()
     (folder / "new").replace(folder / "table/date=1/part")
     readers.look()
@@ -182,6 +183,7 @@ def test_of_many_folders_the_last_ones_and_those_that_are_named_are_watched(fold
     for also, is_seen in (([], False), ([str(part.parent)], True)):
         readers = Readers()
         readers.watch(table, also)
+        time.sleep(0.02)
         before_s = time.monotonic()
         part.read_text()
         readers.look()
