@@ -6,9 +6,8 @@ plan stays pending, so that a run that is killed is done again.
 """
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -31,7 +30,7 @@ from penstock.pipeline.plan import (
     starts_in,
 )
 from penstock.pipeline.progress import Progress
-from penstock.pipeline.side_by_side import side_by_side
+from penstock.pipeline.side_by_side import Step
 from penstock.pipeline.sources.files import locate
 from penstock.pipeline.sources.manifest import finished_segments, read_rows
 from penstock.pipeline.tables import TABLES
@@ -98,34 +97,19 @@ class Derivation:
         self.is_resumed = bool(self.state.planned)
         self.frames = Frames(self.spark, self.lake, is_one_task=self.is_small)
 
-    def run(self) -> None:
-        """All of silver but for connections, and the rollups of minutes and spells."""
-        side_by_side(self._write_all_views, self._write_all_streams, self._write_all_recordings)
-
-    def write_connections(self) -> None:
-        """Last of silver: what a connection is for is told by its views and publications."""
-        starts = self.plan.connection_starts
-        if not starts:
-            return
-        self.progress.step("connections")
-        snapshot, table = self.state, "silver.connections"
-        opened = self.facts(snapshot, "connection_opened", _with_neighbours(starts))
-        closed = self._since(snapshot, "connection_closed", min(starts))
-        viewed = self._rows_since(snapshot, "silver.views", min(starts))
-        published = self._rows_since(snapshot, "silver.publications", min(starts))
-        carried = None
-        if self.is_small:
-            told = (
-                self.lake.rows(snapshot, f"bronze.{kind}", self.plan.fact_hours, CONNECTION)
-                for kind in CONNECTION_KINDS
-            )
-            known = self.lake.rows(snapshot, table, starts)
-            keys = touched_connections(pa.concat_tables(told), known)
-            carried = untouched_connections(known, keys)
-            touched = F.broadcast(self.frames.of_rows(keys))
-            opened, closed, viewed = (rows.join(touched, CONNECTION, "left_semi") for rows in (opened, closed, viewed))
-        rows = connections(opened, closed, viewed, published, self.boots(snapshot))
-        self._replace_by_start(table, rows, "opened_at", starts, carried)
+    def steps(self) -> list[Step]:
+        """All of silver, and the rollups of minutes, lags and spells. The chain of views is the longest."""
+        return [
+            Step("minutes", self._write_all_minutes),
+            Step("lags", self._write_all_lags),
+            Step("views", self._write_views, after=("minutes", "lags")),
+            Step("publications", self._write_publications),
+            # What a connection is for is told by its views and publications.
+            Step("connections", self._write_connections, after=("views", "publications")),
+            Step("seconds", self._write_all_seconds),
+            Step("spells", self._write_all_spells, after=("publications", "seconds")),
+            Step("recordings", self._write_all_recordings),
+        ]
 
     def boots(self, snapshot: Snapshot) -> DataFrame:
         """Every boot, and whether it is lost. A run adds none."""
@@ -174,16 +158,24 @@ class Derivation:
 
     # The steps. What follows in one of them rests on what was committed before.
 
-    def _write_all_views(self) -> None:
-        for run in runs_of(self.plan.view_hours, sorted(self.state.view_starts), _LONGEST_RUN_HOURS):
-            side_by_side(partial(self._write_view_minutes, self.state, run), partial(self._write_lags, self.state, run))
-        self._write_views(self.state)
+    def _write_all_minutes(self) -> None:
+        for run in runs_of(self.plan.view_hours, self.state.view_starts, _LONGEST_RUN_HOURS):
+            self._write_view_minutes(self.state, run)
 
-    def _write_all_streams(self) -> None:
-        self._write_publications(self.state)
-        for run in runs_of(self.plan.stream_hours, self.state.partitions("bronze.stream_sample"), _LONGEST_RUN_HOURS):
+    def _write_all_lags(self) -> None:
+        for run in runs_of(self.plan.view_hours, self.state.view_starts, _LONGEST_RUN_HOURS):
+            self._write_lags(self.state, run)
+
+    def _write_all_seconds(self) -> None:
+        for run in self._runs_of_streams():
             self._write_stream_seconds(self.state, run)
+
+    def _write_all_spells(self) -> None:
+        for run in self._runs_of_streams():
             self._write_spells(self.state, run)
+
+    def _runs_of_streams(self) -> Iterator[list[str]]:
+        return runs_of(self.plan.stream_hours, self.state.partitions("bronze.stream_sample"), _LONGEST_RUN_HOURS)
 
     def _write_all_recordings(self) -> None:
         if self.plan.recording_hours:
@@ -215,8 +207,8 @@ class Derivation:
         rows = view_lags(self.facts(snapshot, "viewer_sample", hours))
         self.replace("rollup.view_lags", rows.withColumn("hour", hour_number("hour_at")), hours)
 
-    def _write_views(self, snapshot: Snapshot) -> None:
-        starts = self.plan.view_starts
+    def _write_views(self) -> None:
+        snapshot, starts = self.state, self.plan.view_starts
         if not starts:
             return
         self.progress.step(f"views that began in {len(starts)} hours")
@@ -257,8 +249,8 @@ class Derivation:
         self._commit(lambda transaction: transaction.replace_by_rows(TABLES[table], made, starts))
         return made
 
-    def _write_publications(self, snapshot: Snapshot) -> None:
-        starts = self.plan.publication_starts
+    def _write_publications(self) -> None:
+        snapshot, starts = self.state, self.plan.publication_starts
         if not starts:
             return
         self.progress.step("publications")
@@ -286,6 +278,30 @@ class Derivation:
             *columns[6:],
         )
         return sampled.unionByName(known)
+
+    def _write_connections(self) -> None:
+        starts = self.plan.connection_starts
+        if not starts:
+            return
+        self.progress.step("connections")
+        snapshot, table = self.state, "silver.connections"
+        opened = self.facts(snapshot, "connection_opened", _with_neighbours(starts))
+        closed = self._since(snapshot, "connection_closed", min(starts))
+        viewed = self._rows_since(snapshot, "silver.views", min(starts))
+        published = self._rows_since(snapshot, "silver.publications", min(starts))
+        carried = None
+        if self.is_small:
+            told = (
+                self.lake.rows(snapshot, f"bronze.{kind}", self.plan.fact_hours, CONNECTION)
+                for kind in CONNECTION_KINDS
+            )
+            known = self.lake.rows(snapshot, table, starts)
+            keys = touched_connections(pa.concat_tables(told), known)
+            carried = untouched_connections(known, keys)
+            touched = F.broadcast(self.frames.of_rows(keys))
+            opened, closed, viewed = (rows.join(touched, CONNECTION, "left_semi") for rows in (opened, closed, viewed))
+        rows = connections(opened, closed, viewed, published, self.boots(snapshot))
+        self._replace_by_start(table, rows, "opened_at", starts, carried)
 
     def _write_stream_seconds(self, snapshot: Snapshot, hours: list[str]) -> None:
         self.progress.step(f"streams of {hours[0]} to {hours[-1]}, second by second")

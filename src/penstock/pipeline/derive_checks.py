@@ -3,7 +3,9 @@
 Owns which rows each check is given. A row of an earlier run stays unless the run has looked at the same table and hour.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
 
@@ -16,7 +18,7 @@ from penstock.facts import FACTS as KINDS
 from penstock.pipeline.checks import BOOTS, CHECKED, FACTS, QUARANTINE, broken_rules, has_rules, summed_up
 from penstock.pipeline.commits import Snapshot
 from penstock.pipeline.derive import Derivation
-from penstock.pipeline.gathered import lies_in
+from penstock.pipeline.gathered import cut_by, gather, lies_in
 from penstock.pipeline.hours import days_of, hours_of_day, shifted
 from penstock.pipeline.lake import Lake, Transaction
 from penstock.pipeline.plan import Plan, last_numbers_before, starts_in
@@ -30,23 +32,51 @@ _MEASURED: Final = ("boot_key", "at_us", "seq", "landed_at_us", "offset_us")
 """Of a fact, what the checks look at."""
 
 
-def stage_checks(silver: Derivation, transaction: Transaction) -> None:
-    """Give the days of a run their rows of gold.data_quality."""
-    snapshot, days = transaction.snapshot, silver.plan.gold_days
-    looked_at = _hours_looked_at(silver.plan)
-    broken = []
-    for table in CHECKED:
-        hours = looked_at[table]
-        if not hours or (table == QUARANTINE and not quarantined_files(silver.lake.storage)):
-            continue
-        is_unique = has_one_row_each(silver.lake, snapshot, table, hours)
-        if has_rules(table) or not is_unique:
-            frames = _frames(silver, snapshot, table, hours)
-            broken.append(broken_rules(table, frames, is_unique=is_unique).where(_lies_in("at", hours)))
-    nothing = silver.frames.read(snapshot, _TABLE.full_name, ()).drop("date")
-    found = summed_up(reduce(DataFrame.unionByName, broken)) if broken else nothing
-    kept = {day: _rows_before(silver, snapshot, day, looked_at) for day in days}
-    transaction.replace_gold(_TABLE, found.withColumn("date", F.date_format("at", "yyyy-MM-dd")), days, kept)
+@dataclass(slots=True)
+class Checks:
+    """The checks of one run. Facts are there from its beginning, tables at its end."""
+
+    silver: Derivation
+    transaction: Transaction
+    _found: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    """Of each day the rows that were found so far."""
+
+    def look_at_facts(self) -> None:
+        """What is wrong with facts and refused lines, for `stage`."""
+        found = self._broken_rules((FACTS, QUARANTINE))
+        if found is not None:
+            for (day, _), rows in cut_by(gather(found, _TABLE.full_name, ["date"]), ["date"]).items():
+                self._found[day].append(rows)
+
+    def stage(self) -> None:
+        """Give the days of the run their rows of gold.data_quality."""
+        silver, days = self.silver, self.silver.plan.gold_days
+        silver.progress.step("checks")
+        found = self._broken_rules([table for table in CHECKED if table not in (FACTS, QUARANTINE)])
+        if found is None:
+            found = silver.frames.read(silver.state, _TABLE.full_name, ())
+        looked_at = _hours_looked_at(silver.plan)
+        kept = {
+            day: pa.concat_tables([_rows_before(silver, silver.state, day, looked_at), *self._found[day]])
+            for day in days
+        }
+        self.transaction.replace_gold(_TABLE, found, days, kept)
+
+    def _broken_rules(self, tables: Collection[str]) -> DataFrame | None:
+        """Rows of gold.data_quality, with their `date`, of some of what is checked. None: there is nothing to check."""
+        silver, snapshot = self.silver, self.silver.state
+        looked_at, broken = _hours_looked_at(silver.plan), []
+        for table in tables:
+            hours = looked_at[table]
+            if not hours or (table == QUARANTINE and not quarantined_files(silver.lake.storage)):
+                continue
+            is_unique = has_one_row_each(silver.lake, snapshot, table, hours)
+            if has_rules(table) or not is_unique:
+                frames = _frames(silver, snapshot, table, hours)
+                broken.append(broken_rules(table, frames, is_unique=is_unique).where(_lies_in("at", hours)))
+        if not broken:
+            return None
+        return summed_up(reduce(DataFrame.unionByName, broken)).withColumn("date", F.date_format("at", "yyyy-MM-dd"))
 
 
 def has_one_row_each(lake: Lake, snapshot: Snapshot, table: str, hours: Collection[str]) -> bool:

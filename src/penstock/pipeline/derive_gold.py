@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 
 from penstock.pipeline.commits import DataFile, Snapshot
 from penstock.pipeline.derive import Derivation
-from penstock.pipeline.derive_checks import stage_checks
+from penstock.pipeline.derive_checks import Checks
 from penstock.pipeline.gathered import lies_in
 from penstock.pipeline.hours import day_of, days_of, hours_of_day, shifted, shifted_day
 from penstock.pipeline.lake import PART, Transaction
 from penstock.pipeline.plan import starts_in
-from penstock.pipeline.side_by_side import side_by_side
+from penstock.pipeline.side_by_side import Step, side_by_side
 from penstock.pipeline.tables import TABLES
 from penstock.pipeline.transforms.audience import audience
 from penstock.pipeline.transforms.common import VIEW_KEYS, hour_number, micros_of
@@ -36,6 +36,8 @@ from penstock.pipeline.untouched import distinct
 _TIMES: Final = {"gold.audience": "minute", "gold.stream_health": "minute", "gold.view_quality": "hour_at"}
 """What places a row in its hour."""
 _DAYS_AT_ONCE: Final = 4
+_STEPS_AT_ONCE: Final = 3
+"""More would only take turns, and hold up those that others wait for."""
 _OF_SAMPLES: Final = "samples"
 _PART_OF_METRIC: Final = f"IF(metric = '{STARTUP}', 'startup', '{_OF_SAMPLES}')"
 """Histograms of startup are in files of their own, since they change when nothing else of an hour does."""
@@ -44,7 +46,6 @@ _PART_OF_METRIC: Final = f"IF(metric = '{STARTUP}', 'startup', '{_OF_SAMPLES}')"
 def derive(silver: Derivation) -> Snapshot:
     """Everything of a plan. The state after the commit that settles it."""
     try:
-        silver.run()
         GoldDerivation(silver).run()
     finally:
         silver.frames.leave()
@@ -53,45 +54,45 @@ def derive(silver: Derivation) -> Snapshot:
 
 @dataclass(slots=True)
 class GoldDerivation:
-    """One run over one plan, after its silver."""
+    """One run over one plan, with its silver."""
 
     silver: Derivation
 
     def run(self) -> None:
-        """All of gold, and what of silver only gold and readers ask for. The last commit settles the plan."""
+        """All of silver and gold. The last commit settles the plan."""
         silver = self.silver
-        silver.progress.step(f"gold of {len(silver.plan.gold_days)} days")
         transaction = silver.lake.begin(silver.state, "gold", silver.as_of_us)
-        side_by_side(
-            silver.write_connections,
-            partial(self._stage_quality, transaction),
-            partial(self._stage_audience, transaction),
-            partial(self._stage_health, transaction),
-            partial(self._stage_recordings, transaction),
-        )
+        checks = Checks(silver, transaction)
+        of_gold = [
+            Step("histograms", self._write_histograms, after=("views",)),
+            Step("quality", partial(self._stage_quality, transaction), after=("histograms",)),
+            Step("audience", partial(self._stage_audience, transaction), after=("views",)),
+            Step("health", partial(self._stage_health, transaction), after=("publications", "seconds")),
+            # What follows is made of gold that is in place by then.
+            Step("minutes of gold", transaction.publish_gold, after=("audience", "health")),
+            Step("usage", partial(self._stage_usage, transaction), after=("minutes of gold",)),
+            Step("checks of tables", checks.stage, after=("usage", "connections", "checks of facts")),
+            Step("incidents", partial(self._stage_incidents, transaction), after=("minutes of gold", "spells")),
+            Step("checks of facts", checks.look_at_facts),
+            Step("catalogue", partial(self._stage_recordings, transaction), after=("recordings",)),
+        ]
+        side_by_side([*silver.steps(), *of_gold], _STEPS_AT_ONCE)
         transaction.publish_gold()
-        # From gold that is in place by now.
-        side_by_side(partial(self._stage_usage, transaction), partial(self._stage_incidents, transaction))
-        transaction.publish_gold()
-        silver.progress.step("checks")
         transaction.follow(silver.state)
-        stage_checks(silver, transaction)
-        transaction.publish_gold()
         silver.state = transaction.commit(is_settling=True)
 
     def _stage_quality(self, transaction: Transaction) -> None:
-        hours, sampled = self.silver.plan.quality_hours, self.silver.plan.sampled_hours
-        if not hours:
-            return
-        # Of an hour that has no new samples only the views that began in it may tell something new.
-        changed = self.silver.changed_startups
-        if counted := sampled | (hours if changed is None else hours & changed):
-            self._write_histograms(counted, sampled)
-        for some in _few_days_each(hours):
+        for some in _few_days_each(self.silver.plan.quality_hours):
             rows = view_quality(self._read("silver.views", some), self._read("rollup.histogram_hours", some))
             self._stage_hours(transaction, "gold.view_quality", rows, some)
 
-    def _write_histograms(self, hours: Collection[str], sampled: Collection[str]) -> None:
+    def _write_histograms(self) -> None:
+        sampled, hours = self.silver.plan.sampled_hours, self.silver.plan.quality_hours
+        if self.silver.changed_startups is not None:
+            # Of an hour that has no new samples only the views that began in it may tell something new.
+            hours = sampled | (hours & self.silver.changed_startups)
+        if not hours:
+            return
         rows = histogram_hours(
             self._counted_views(hours, sampled),
             self._read("rollup.view_minutes", sampled),
@@ -150,6 +151,7 @@ class GoldDerivation:
                 self._read("gold.audience", days), self._read("gold.stream_health", days), self._untold_in(days)
             )
             transaction.replace_gold(TABLES["gold.usage"], rows.withColumn("date", F.col("day").cast("string")), days)
+            transaction.publish_gold()
 
     def _stage_incidents(self, transaction: Transaction) -> None:
         # What goes on over midnight is one incident of the day before, so that day is made anew as well.

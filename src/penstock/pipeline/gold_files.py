@@ -6,6 +6,7 @@ computed, so that they are long over when it is replaced.
 """
 
 import hashlib
+import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -23,6 +24,7 @@ class GoldFiles:
     readers: Readers = field(default_factory=Readers)
     _staged: list[tuple[str, str | None]] = field(default_factory=list)
     """Of each file its place, and where the new one lies, if that differs."""
+    _publishing: threading.Lock = field(default_factory=threading.Lock)
 
     def expect(self, table: Table, days: Collection[str]) -> dict[str, bytes]:
         """Watch from now on who reads a table. Digests of its files of these days, by path."""
@@ -46,8 +48,15 @@ class GoldFiles:
 
     def publish(self, is_replaced: Callable[[], None]) -> int:
         """Put every staged file in place, each in one step and soon after each other. How many, changed or not."""
-        count, changed = len(self._staged), [(aside, path) for path, aside in self._staged if aside is not None]
-        self._staged = []
+        # Whoever comes while others publish finds all in place that was staged before.
+        with self._publishing:
+            return self._publish(is_replaced)
+
+    def _publish(self, is_replaced: Callable[[], None]) -> int:
+        # Others may stage meanwhile: those are for whoever publishes next.
+        staged = self._staged[:]
+        del self._staged[: len(staged)]
+        count, changed = len(staged), [(aside, path) for path, aside in staged if aside is not None]
         tables = {"/".join(path.split("/")[:2]) for _, path in changed}
         silence = self.readers.silence([self.storage.path_for_arrow(table) for table in tables])
         for _ in self.storage.replace_all(changed, silence.replace if self.storage.is_local else None):
