@@ -20,6 +20,14 @@ IN_ONE_TASK: Final[Mapping[str, str]] = {
     # There is nothing to adapt where there are no exchanges.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
+    # Looked for in every plan, and worth it where files or rows are many.
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+    # Spark describes every plan, for a page that nobody sees.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "200",
+    "spark.sql.debug.maxToStringFields": "3",
 }
 
 _sessions: "Final[WeakKeyDictionary[SparkSession, SparkSession]]" = WeakKeyDictionary()
