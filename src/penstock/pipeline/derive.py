@@ -323,9 +323,16 @@ class Derivation:
 
     def _write_recordings(self, snapshot: Snapshot) -> None:
         self.progress.step("recordings")
-        told = self.frames.read_facts(snapshot, RECORDING_KINDS, self.plan.recording_hours)
+        columns = [*SEGMENT, "started_at_us"]
+        told = distinct(
+            columns,
+            *(
+                self.lake.rows(snapshot, f"bronze.{kind}", self.plan.recording_hours, columns)
+                for kind in RECORDING_KINDS
+            ),
+        )
         begun_us: dict[tuple[Any, ...], int | None] = {}
-        for *key, at_us in told.select(*SEGMENT, "started_at_us").distinct().collect():
+        for *key, at_us in zip(*told.to_pydict().values(), strict=True):
             begun_us[tuple(key)] = at_us if at_us is not None else begun_us.get(tuple(key))
         if not begun_us:
             return
