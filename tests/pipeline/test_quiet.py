@@ -26,7 +26,7 @@ LONG_S = 60.0
 USAGE = TABLES["gold.usage"]
 DAYS = [f"2026-11-{day}" for day in range(11, 16)]
 VERSIONS = 3
-ROUNDS = 16
+ROUNDS = 24
 LOOKS_BETWEEN = 10
 QUIET_S, PAUSE_S = 0.2, 0.3
 """A reader pauses for longer than the silence that is kept for it, and both are far longer than it is in between."""

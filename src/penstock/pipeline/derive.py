@@ -17,11 +17,10 @@ from pyspark.sql import functions as F
 from penstock.pipeline.commits import DataFile, Snapshot
 from penstock.pipeline.frames import Frames
 from penstock.pipeline.gathered import gather, hours_since_1970
-from penstock.pipeline.hours import hour_of_us, runs_of, shifted
+from penstock.pipeline.hours import runs_of, shifted
 from penstock.pipeline.lake import PART, Lake, Transaction
 from penstock.pipeline.plan import (
     CONNECTION_KINDS,
-    RECORDING_KINDS,
     VIEW_KINDS,
     Plan,
     hours_with_views_of,
@@ -31,16 +30,12 @@ from penstock.pipeline.plan import (
 )
 from penstock.pipeline.progress import Progress
 from penstock.pipeline.side_by_side import Step
-from penstock.pipeline.sources.files import locate
-from penstock.pipeline.sources.manifest import finished_segments, read_rows
 from penstock.pipeline.tables import TABLES
-from penstock.pipeline.transforms.common import VIEW_KEYS, hour_number, hour_of, micros_of
+from penstock.pipeline.transforms.common import VIEW_KEYS, hour_number, micros_of
 from penstock.pipeline.transforms.connections import connections
-from penstock.pipeline.transforms.gops import gops
 from penstock.pipeline.transforms.histogram_hours import STARTUP_COLUMNS
 from penstock.pipeline.transforms.incidents import stream_spells
 from penstock.pipeline.transforms.publications import publications
-from penstock.pipeline.transforms.recording_segments import SEGMENT, recording_segments
 from penstock.pipeline.transforms.stream_seconds import stream_carry_of, stream_seconds
 from penstock.pipeline.transforms.times import within_hours
 from penstock.pipeline.transforms.view_lags import view_lags
@@ -64,8 +59,6 @@ _CARRY_HOURS: Final = 2
 
 _OF_ANY_SIZE: Final = ("silver.gops",)
 """Made of recordings, and not of the facts of a plan."""
-_PATHS: Final = "paths"
-_SEGMENT_KEYS: Final = pa.schema({"server_id": pa.string(), "recording_id": pa.string(), "segment": pa.int64()})
 
 
 @dataclass(slots=True)
@@ -98,7 +91,7 @@ class Derivation:
         self.frames = Frames(self.spark, self.lake, is_one_task=self.is_small)
 
     def steps(self) -> list[Step]:
-        """All of silver, and the rollups of minutes, lags and spells. The chain of views is the longest."""
+        """Silver but for recordings, and the rollups of minutes, lags and spells. The chain of views is the longest."""
         return [
             Step("minutes", self._write_all_minutes),
             Step("lags", self._write_all_lags),
@@ -108,7 +101,6 @@ class Derivation:
             Step("connections", self._write_connections, after=("views", "publications")),
             Step("seconds", self._write_all_seconds),
             Step("spells", self._write_all_spells, after=("publications", "seconds")),
-            Step("recordings", self._write_all_recordings),
         ]
 
     def boots(self, snapshot: Snapshot) -> DataFrame:
@@ -177,11 +169,6 @@ class Derivation:
     def _runs_of_streams(self) -> Iterator[list[str]]:
         return runs_of(self.plan.stream_hours, self.state.partitions("bronze.stream_sample"), _LONGEST_RUN_HOURS)
 
-    def _write_all_recordings(self) -> None:
-        if self.plan.recording_hours:
-            self._write_recordings(self.state)
-            self._write_gops(self.state)
-
     def _write_view_minutes(self, snapshot: Snapshot, hours: list[str]) -> None:
         self.progress.step(f"views of {hours[0]} to {hours[-1]}, minute by minute")
         oldest = min((start for hour in hours for start in snapshot.view_starts.get(hour, ())), default=hours[0])
@@ -228,11 +215,11 @@ class Derivation:
             failed = plays.where("kind = 'play_stopped' AND view_seq IS NULL")
             plays = failed.unionByName(plays.join(touched, VIEW_KEYS, "left_semi"))
         rows = views(plays, minutes, lags, self.boots(snapshot))
-        made = self._replace_by_start(table, rows, "started_at", starts, carried)
+        made = self.replace_by_start(table, rows, "started_at", starts, carried)
         if self.is_small and made is not None and not self.is_resumed:
             self.changed_startups = changed_hours(known, made, "started_at", STARTUP_COLUMNS)
 
-    def _replace_by_start(
+    def replace_by_start(
         self, table: str, rows: DataFrame, time: str, starts: frozenset[str], carried: pa.Table | None = None
     ) -> pa.Table | None:
         """Give the hours in which sessions began those of the rows that did, and those that are carried over.
@@ -256,11 +243,11 @@ class Derivation:
         self.progress.step("publications")
         rows = publications(
             self.facts(snapshot, "publish_started", _with_neighbours(starts)),
-            self._since(snapshot, "publish_stopped", min(starts)),
+            self.since(snapshot, "publish_stopped", min(starts)),
             self._publication_samples(snapshot),
             self.boots(snapshot),
         )
-        self._replace_by_start("silver.publications", rows, "started_at", starts)
+        self.replace_by_start("silver.publications", rows, "started_at", starts)
 
     def _publication_samples(self, snapshot: Snapshot) -> DataFrame:
         """New samples, and what earlier ones said of the same publications, in the same shape: counters only grow."""
@@ -286,7 +273,7 @@ class Derivation:
         self.progress.step("connections")
         snapshot, table = self.state, "silver.connections"
         opened = self.facts(snapshot, "connection_opened", _with_neighbours(starts))
-        closed = self._since(snapshot, "connection_closed", min(starts))
+        closed = self.since(snapshot, "connection_closed", min(starts))
         viewed = self._rows_since(snapshot, "silver.views", min(starts))
         published = self._rows_since(snapshot, "silver.publications", min(starts))
         carried = None
@@ -301,7 +288,7 @@ class Derivation:
             touched = F.broadcast(self.frames.of_rows(keys))
             opened, closed, viewed = (rows.join(touched, CONNECTION, "left_semi") for rows in (opened, closed, viewed))
         rows = connections(opened, closed, viewed, published, self.boots(snapshot))
-        self._replace_by_start(table, rows, "opened_at", starts, carried)
+        self.replace_by_start(table, rows, "opened_at", starts, carried)
 
     def _write_stream_seconds(self, snapshot: Snapshot, hours: list[str]) -> None:
         self.progress.step(f"streams of {hours[0]} to {hours[-1]}, second by second")
@@ -321,62 +308,10 @@ class Derivation:
         )
         self.replace("rollup.stream_spells", spells.withColumn("hour", hour_number("started_at")), hours)
 
-    def _write_recordings(self, snapshot: Snapshot) -> None:
-        self.progress.step("recordings")
-        columns = [*SEGMENT, "started_at_us"]
-        told = distinct(
-            columns,
-            *(
-                self.lake.rows(snapshot, f"bronze.{kind}", self.plan.recording_hours, columns)
-                for kind in RECORDING_KINDS
-            ),
-        )
-        begun_us: dict[tuple[Any, ...], int | None] = {}
-        for *key, at_us in zip(*told.to_pydict().values(), strict=True):
-            begun_us[tuple(key)] = at_us if at_us is not None else begun_us.get(tuple(key))
-        if not begun_us:
-            return
-        hours = {hour_of_us(at_us) for at_us in begun_us.values() if at_us is not None}
-        # Only the end of a file tells when it began. Where a gap came later than that, all that is known is looked at.
-        is_clear = None not in begun_us.values()
-        keys = dict(zip(SEGMENT, zip(*begun_us, strict=True), strict=True))
-        touched = F.broadcast(self.frames.of_rows(pa.table(keys, _SEGMENT_KEYS)))
-        closed, gaps = (
-            self._since(snapshot, kind, min(hours, default="") if is_clear else "").join(touched, SEGMENT, "left_semi")
-            for kind in RECORDING_KINDS
-        )
-        fresh = recording_segments(closed, gaps)
-        if not is_clear:
-            hours.update(row.hour for row in fresh.select(hour_of("started_at").alias("hour")).distinct().collect())
-        # A file that began long ago may be repaired now: its row is in the partition of its beginning.
-        known = self.frames.read(snapshot, "silver.recording_segments", hours)
-        kept = known.join(touched, SEGMENT, "left_anti").drop("hour")
-        self._replace_by_start("silver.recording_segments", fresh.unionByName(kept), "started_at", frozenset(hours))
-
-    def _write_gops(self, snapshot: Snapshot) -> None:
-        """GOPs of the files that were finished since; a file never changes after that."""
-        if self.recordings is None:
-            return
-        known = {path for file in snapshot.files("silver.gops") for path in file.stats.get(_PATHS, ())}
-        recorded = finished_segments(read_rows(locate(self.recordings)))
-        finished = [each for each in recorded if each.path not in known]
-        if not finished:
-            return
-        self.progress.step(f"GOPs of {len(finished)} recordings")
-        hour_of_path = {segment.path: hour_of_us(segment.started_at_us) for segment in finished}
-        hours = sorted(set(hour_of_path.values()))
-        paths = {hour: [path for path in hour_of_path if hour_of_path[path] == hour] for hour in hours}
-        for hour in hours:
-            paths[hour] += [path for file in snapshot.files("silver.gops", [hour]) for path in file.stats[_PATHS]]
-        named = self.spark.createDataFrame(list(hour_of_path.items()), "path string, hour string")
-        fresh = gops(self.spark, self.recordings, finished).join(F.broadcast(named), "path")
-        rows = fresh.unionByName(self.lake.read(self.spark, snapshot, "silver.gops", hours))
-        self.replace("silver.gops", rows, hours, {hour: {_PATHS: sorted(paths[hour])} for hour in hours})
-
     def _rows_since(self, snapshot: Snapshot, table: str, hour: str) -> DataFrame:
         return self.frames.read(snapshot, table, _from(snapshot, table, hour))
 
-    def _since(self, snapshot: Snapshot, kind: str, hour: str) -> DataFrame:
+    def since(self, snapshot: Snapshot, kind: str, hour: str) -> DataFrame:
         return self.facts(snapshot, kind, _from(snapshot, f"bronze.{kind}", hour))
 
 

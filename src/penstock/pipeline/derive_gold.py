@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from penstock.pipeline.commits import DataFile, Snapshot
 from penstock.pipeline.derive import Derivation
 from penstock.pipeline.derive_checks import Checks
+from penstock.pipeline.derive_recordings import write_recordings
 from penstock.pipeline.gathered import lies_in
 from penstock.pipeline.hours import day_of, days_of, hours_of_day, shifted, shifted_day
 from penstock.pipeline.lake import PART, Transaction
@@ -74,6 +75,7 @@ class GoldDerivation:
             Step("checks of tables", checks.stage, after=("usage", "connections", "checks of facts")),
             Step("incidents", partial(self._stage_incidents, transaction), after=("minutes of gold", "spells")),
             Step("checks of facts", checks.look_at_facts),
+            Step("recordings", partial(write_recordings, silver)),
             Step("catalogue", partial(self._stage_recordings, transaction), after=("recordings",)),
         ]
         side_by_side([*silver.steps(), *of_gold], _STEPS_AT_ONCE)
