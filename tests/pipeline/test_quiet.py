@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 import pytest
+from bench.gold_readers import rows_of
 
-from penstock.pipeline.gathered import file_of
 from penstock.pipeline.gold_files import GoldFiles
 from penstock.pipeline.layout import gold_path
 from penstock.pipeline.quiet import MOST_FOLDERS, Readers
@@ -232,13 +231,6 @@ def test_duckdb_reads_by_name_what_is_replaced_all_the_time(tmp_path: Path) -> N
         seen = looping.seen[str(tmp_path / gold_path(USAGE, day))]
         assert seen == set(held), day
     assert looping.seen_over["usage"] <= sums(contents.values())
-
-
-def rows_of(place: int, version: int) -> bytes:
-    """A file that is like no other."""
-    length = 300 + 700 * version + 10 * place
-    columns = {"a": range(length), "b": [f"{version} {place} {number}" for number in range(length)]}
-    return file_of(pa.table({name: pa.array(values) for name, values in columns.items()}))
 
 
 def publish(storage: Storage, files: dict[str, bytes]) -> None:

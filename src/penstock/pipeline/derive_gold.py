@@ -1,7 +1,8 @@
 """From silver to gold: the days that a plan bears on, written aside and put in place file by file.
 
-Owns which rows each transform of gold is given, and how the hours that were computed join those that were not: a day's
-file is the rows of before but for the computed hours, and the new rows of those. The last commit settles the plan.
+Owns what the steps of a run wait for, which rows each transform of gold is given, and how the hours that were computed
+join those that were not: a day's file is the rows of before but for the computed hours, and the new rows of those. The
+last commit settles the plan.
 """
 
 from collections.abc import Collection, Iterator
@@ -130,6 +131,7 @@ class GoldDerivation:
         return kept, mixed
 
     def _stage_audience(self, transaction: Transaction) -> None:
+        self.silver.progress.step(f"gold of {len(self.silver.plan.gold_days)} days")
         for hours in _few_days_each(self.silver.plan.audience_hours):
             # Who was gone before the first of the hours adds nothing to them.
             first_us, _ = hours_span(hours)

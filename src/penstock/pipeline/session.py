@@ -60,8 +60,8 @@ QUIET: Final = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -Xlog:disabl
 # Java leaves methods above 8 kB of code to its interpreter, and what Spark writes for our widest rows is above that.
 # Java optimises what was called some thousand times, which is most of what plans a query. Ten times as often, which
 # loops over rows reach in a moment: an hour's increment takes a tenth less CPU in a session's first rounds.
-# Spark has some 100 MB of compiled code. Where that is half of the room Java drops what has not run for a while, which
-# is a cycle's after each pause between two cycles.
+# Cycles have some 100 MB of compiled code. Java drops what has not run for a while, the sooner the less room there is:
+# of its usual 240 MB some was dropped within seven cycles.
 LONG_LIVED: Final = (
     "-XX:+UseParallelGC -XX:-DontCompileHugeMethods -XX:ReservedCodeCacheSize=512m"
     " -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
