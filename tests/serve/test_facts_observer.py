@@ -163,6 +163,8 @@ def test_a_stream_tells_what_those_who_watch_now_were_sent() -> None:
         leaver.end()
         (left,) = told.wait_for("play_stopped")
         publisher.send([key_frame(4000)])
+        # Sixteen megabytes lie between the two key frames: who comes before the second one begins at the first.
+        wait_until(lambda: any(fact["keyframes"] == 2 for fact in told.of("stream_sample")))
         late.play("test")
         told.wait_for("play_first_keyframe", 3)
 
