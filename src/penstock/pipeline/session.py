@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from penstock.errors import ConfigError
 from penstock.pipeline.class_archive import archive_options
 from penstock.pipeline.java import Java, cache_folder, find_java, launcher_home
+from penstock.pipeline.kept_columns import keep_columns
 
 NEEDED: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
@@ -52,7 +53,6 @@ CHOSEN: Final[Mapping[str, str]] = {
 """What makes it quick on one machine."""
 
 LOOPBACK: Final = "127.0.0.1"
-_ASKED_FOR: Final = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
 LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 # Java's own log says, at each start, why an archive was not used; nobody can act on that.
 QUIET: Final = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -Xlog:disable"
@@ -62,8 +62,11 @@ QUIET: Final = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -Xlog:disabl
 # loops over rows reach in a moment: an hour's increment takes a tenth less CPU in a session's first rounds.
 # Cycles have some 100 MB of compiled code. Java drops what has not run for a while, the sooner the less room there is:
 # of its usual 240 MB some was dropped within seven cycles.
+# What it optimises it first writes out, callee into caller, and most of the code behind a plan is long and runs seldom.
+# Written out as sparingly as by older Javas, a session's first cycles cost half as much optimising, and rows the same.
 LONG_LIVED: Final = (
-    "-XX:+UseParallelGC -XX:-DontCompileHugeMethods -XX:ReservedCodeCacheSize=512m"
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:+UseParallelGC -XX:-DontCompileHugeMethods -XX:ReservedCodeCacheSize=512m"
+    " -XX:MaxInlineLevel=9 -XX:InlineSmallCode=1000 -XX:FreqInlineSize=150 -XX:LoopOptsCount=10"
     " -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
     " -XX:Tier4BackEdgeThreshold=400000"
 )
@@ -118,7 +121,7 @@ def open_session(settings: SparkSettings | None = None) -> SparkSession:
         builder = builder.config(name, value)
     with _environment(launch_environment(settings, java, kept_in)):
         spark = builder.getOrCreate()
-    _remember_names(spark)
+    keep_columns(spark)
     _write_no_checksums(spark)
     return spark
 
@@ -177,25 +180,6 @@ def launch_environment(settings: SparkSettings, java: Java, kept_in: Path | None
     if settings.is_on_loopback:
         environment["SPARK_LOCAL_IP"] = LOOPBACK
     return environment
-
-
-class _Remembered:
-    """A class of Java whose methods are looked up once."""
-
-    def __init__(self, looked_up: object) -> None:
-        self._looked_up = looked_up
-
-    def __getattr__(self, name: str) -> object:
-        found = getattr(self._looked_up, name)
-        setattr(self, name, found)
-        return found
-
-
-def _remember_names(spark: SparkSession) -> None:
-    """PySpark asks Java anew what each function is, whenever it is used: that was a third of all calls of a cycle."""
-    jvm: Any = spark._jvm  # noqa: SLF001 - there is no other way to it
-    for name in _ASKED_FOR:
-        setattr(jvm, name, _Remembered(getattr(jvm, name)))
 
 
 def _write_no_checksums(spark: SparkSession) -> None:
