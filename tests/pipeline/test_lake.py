@@ -77,7 +77,7 @@ def test_many_facts_of_a_kind_are_stored_without_the_columns_of_other_kinds(spar
         columns[kind] = pq.read_schema(lake.storage.path_for_arrow(file.path)).names
     assert columns["play_started"] == bronze_schema().names
     assert columns["viewer_sample"] == [name for name in bronze_columns("viewer_sample") if name != "hour"]
-    together = lake.read_facts(spark, after, ["viewer_sample", "play_started"], [hour])
+    together = lake.read_parts(spark, after, [("viewer_sample", hour), ("play_started", hour)])
     rows = sorted(tuple(row) for row in together.select("seq", "kind", "size_bytes").collect())
     assert rows == [(1, "viewer_sample", None), (2, "play_started", None), (3, "viewer_sample", None)]
 

@@ -8,6 +8,7 @@ plan stays pending, so that a run that is killed is done again.
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from penstock.pipeline.hours import runs_of, shifted
 from penstock.pipeline.lake import PART, Lake, Transaction
 from penstock.pipeline.plan import (
     CONNECTION_KINDS,
+    RECORDING_KINDS,
+    STREAM_KINDS,
     VIEW_KINDS,
     Plan,
     hours_with_views_of,
@@ -29,6 +32,7 @@ from penstock.pipeline.plan import (
     starts_in,
 )
 from penstock.pipeline.progress import Progress
+from penstock.pipeline.schemas import bronze_columns
 from penstock.pipeline.side_by_side import Step
 from penstock.pipeline.tables import TABLES
 from penstock.pipeline.transforms.common import VIEW_KEYS, hour_number, micros_of
@@ -55,8 +59,8 @@ _LONGEST_RUN_HOURS: Final = 24
 """So much is computed in one job: a rebuild of a month goes day by day."""
 _CARRY_HOURS: Final = 2
 """How far back the last sample of a publication is looked for, in hours in which its server told any: one a second."""
-
-
+_PUT_TOGETHER: Final = (VIEW_KINDS, ("publish_started", *STREAM_KINDS), CONNECTION_KINDS, RECORDING_KINDS)
+"""Kinds of facts that are asked for what any of them tells."""
 _OF_ANY_SIZE: Final = ("silver.gops",)
 """Made of recordings, and not of the facts of a plan."""
 
@@ -122,7 +126,7 @@ class Derivation:
 
     def facts(self, snapshot: Snapshot, kind: str, hours: Collection[str]) -> DataFrame:
         """Bronze of a kind in these hours."""
-        return self.frames.read(snapshot, f"bronze.{kind}", hours)
+        return self.frames.read_facts(snapshot, [kind], hours, _columns_put_together(kind))
 
     def replace(
         self,
@@ -180,9 +184,12 @@ class Derivation:
                 F.broadcast(self.frames.of_rows(self._views_told_of(snapshot, hours))), VIEW_KEYS, "left_semi"
             )
         carry = carry_of(before)
-        plays = self.frames.read_facts(snapshot, PLAY_KINDS, hours)
+        plays = self._plays(snapshot, hours)
         rows = view_minutes(self.facts(snapshot, "viewer_sample", hours), plays, carry)
         self.replace("rollup.view_minutes", rows.withColumn("hour", hour_number("minute")), hours)
+
+    def _plays(self, snapshot: Snapshot, hours: Collection[str]) -> DataFrame:
+        return self.frames.read_facts(snapshot, PLAY_KINDS, hours, _columns_put_together(PLAY_KINDS[0]))
 
     def _views_told_of(self, snapshot: Snapshot, hours: Collection[str]) -> pa.Table:
         """The keys of views that facts of these hours are about."""
@@ -200,7 +207,7 @@ class Derivation:
             return
         self.progress.step(f"views that began in {len(starts)} hours")
         told_in, table = hours_with_views_of(snapshot, starts), "silver.views"
-        plays = self.frames.read_facts(snapshot, PLAY_KINDS, told_in)
+        plays = self._plays(snapshot, told_in)
         minutes = self.frames.read(snapshot, "rollup.view_minutes", told_in)
         minutes = minutes.where(within_hours(micros_of("started_at"), starts))
         lags = self.frames.read(snapshot, "rollup.view_lags", told_in)
@@ -331,6 +338,13 @@ _SAMPLE_COLUMNS: Final = (
     "viewers_sent_bytes",
     "viewers_watched_us",
 )
+
+
+@cache
+def _columns_put_together(kind: str) -> frozenset[str]:
+    """The columns of bronze that facts of this kind fill, or of those that they are put together with."""
+    (kinds,) = (kinds for kinds in _PUT_TOGETHER if kind in kinds)
+    return frozenset(name for each in kinds for name in bronze_columns(each))
 
 
 def _sampled_before(snapshot: Snapshot, hours: list[str]) -> set[str]:

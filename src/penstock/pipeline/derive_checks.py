@@ -122,7 +122,7 @@ def _frames(silver: Derivation, snapshot: Snapshot, table: str, hours: Collectio
     if table == QUARANTINE:
         return {QUARANTINE: rows.whole(read_quarantine(rows.session, silver.lake.storage))}
     if table == FACTS:
-        told = rows.read_facts(snapshot, KINDS, hours).selectExpr(*_MEASURED)
+        told = rows.read_facts(snapshot, KINDS, hours, frozenset(_MEASURED)).selectExpr(*_MEASURED)
         return {FACTS: told.unionByName(_last_before(silver, snapshot, hours)), BOOTS: silver.boots(snapshot)}
     partitions = days_of(hours) if table.startswith("gold.") else hours
     frames = {table: rows.read(snapshot, table, partitions)}

@@ -50,9 +50,12 @@ class Frames:
         """Rows of a table in these partitions, or all."""
         return self.whole(self.lake.read(self.session, snapshot, table, partitions))
 
-    def read_facts(self, snapshot: Snapshot, kinds: Collection[str], hours: Collection[str]) -> DataFrame:
-        """Bronze of several kinds in these hours, with `kind`."""
-        return self.whole(self.lake.read_facts(self.session, snapshot, kinds, hours))
+    def read_facts(
+        self, snapshot: Snapshot, kinds: Collection[str], hours: Collection[str], columns: frozenset[str]
+    ) -> DataFrame:
+        """These columns of bronze of several kinds in these hours, `kind` and `hour`."""
+        parts = [(kind, hour) for kind in sorted(kinds) for hour in hours]
+        return self.whole(self.lake.read_parts(self.session, snapshot, parts, columns))
 
     def of_rows(self, rows: pa.Table) -> DataFrame:
         """Rows that are here."""

@@ -92,16 +92,20 @@ class Lake:
         patterns = [self.storage.pattern(path) for path in paths]
         return spark.read.schema(schema).option("basePath", base).parquet(*patterns)
 
-    def read_facts(
-        self, spark: SparkSession, snapshot: Snapshot, kinds: Collection[str], hours: Collection[str]
+    def read_parts(
+        self,
+        spark: SparkSession,
+        snapshot: Snapshot,
+        parts: Iterable[tuple[str, str]],
+        columns: frozenset[str] | None = None,
     ) -> DataFrame:
-        """Bronze of several kinds in these hours, in one look, with `kind` and `hour`."""
-        return self.read_parts(spark, snapshot, [(kind, hour) for kind in sorted(kinds) for hour in hours])
+        """Bronze of these kinds and hours, in one look, with `kind` and `hour`.
 
-    def read_parts(self, spark: SparkSession, snapshot: Snapshot, parts: Iterable[tuple[str, str]]) -> DataFrame:
-        """Bronze of these kinds and hours, in one look, with `kind` and `hour`."""
+        Bronze has a column for whatever any fact tells, and Spark looks at all of them many times before it finds that
+        few are used: who knows may ask for some.
+        """
         paths = [file.path for kind, hour in parts for file in snapshot.files(f"bronze.{kind}", [hour])]
-        schema = schema_of_facts()
+        schema = schema_of_facts(columns)
         if not paths:
             return no_rows(spark, schema)
         base = self.storage.address("bronze")

@@ -79,9 +79,10 @@ def schema_of_files(table: str) -> StructType:
 
 
 @cache
-def schema_of_facts() -> StructType:
-    """What readers of several kinds of facts at once get."""
-    return StructType([*bronze_schema(), *PARTITION_FIELDS])
+def schema_of_facts(columns: frozenset[str] | None = None) -> StructType:
+    """What readers of several kinds of facts at once get, or those columns that they ask for and the partition's."""
+    wanted = (field for field in bronze_schema() if columns is None or field.name in columns)
+    return StructType([*wanted, *PARTITION_FIELDS])
 
 
 @cache
