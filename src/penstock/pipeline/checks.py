@@ -159,15 +159,14 @@ def broken_rules(table: str, frames: Mapping[str, DataFrame], *, is_unique: bool
     hour = F.date_trunc("hour", F.expr(time)).alias("at")
     measured = _measured(table, frames)
     checks = [check for check in CHECKS if check.table == table]
-    found = [_unique_violations(table, measured, hour)] if table in TABLES and not is_unique else []
+    called = F.lit(table).alias("table")
+    found = [_unique_violations(table, measured, hour, called)] if table in TABLES and not is_unique else []
     if checks:
         # As text: each part of an expression would be a call into Java, and there are hundreds.
         told = f"inline(array_compact(array({', '.join(_told(check) for check in checks)})))"
         is_suspect = " OR ".join(_is_bad(check) for check in checks)
-        found.append(measured.where(is_suspect).select(hour, F.expr(subject).alias("subject"), F.expr(told)))
-    names = ("at", "check", "subject", "violations", "detail")
-    rows = reduce(DataFrame.unionByName, [each.select(*names) for each in found])
-    return rows.withColumn("table", F.lit(table))
+        found.append(measured.where(is_suspect).select(hour, called, F.expr(subject).alias("subject"), F.expr(told)))
+    return reduce(DataFrame.unionByName, found)
 
 
 def summed_up(broken: DataFrame) -> DataFrame:
@@ -175,7 +174,7 @@ def summed_up(broken: DataFrame) -> DataFrame:
     grouped = broken.groupBy("at", "table", "check", "subject").agg(
         F.sum("violations").alias("violations"), F.min("detail").alias("detail")
     )
-    return _worst(grouped).select("at", "table", "check", "subject", "violations", "detail")
+    return _worst(grouped)
 
 
 def fact_hours(facts: DataFrame, boots: DataFrame) -> DataFrame:
@@ -244,7 +243,7 @@ def _told(check: Check) -> str:
     return f"IF({_is_bad(check)}, named_struct('check', {told}), NULL)"
 
 
-def _unique_violations(table: str, rows: DataFrame, hour: Column) -> DataFrame:
+def _unique_violations(table: str, rows: DataFrame, hour: Column, called: Column) -> DataFrame:
     """Keys that several rows have."""
     key = TABLES[table].key
     return (
@@ -253,6 +252,7 @@ def _unique_violations(table: str, rows: DataFrame, hour: Column) -> DataFrame:
         .where(F.col("violations") > 0)
         .select(
             "at",
+            called,
             F.lit(f"{TABLES[table].name}_have_one_row_each").alias("check"),
             F.concat_ws("/", *(F.col(name).cast("string") for name in key)).alias("subject"),
             "violations",
@@ -265,15 +265,10 @@ def _worst(grouped: DataFrame) -> DataFrame:
     """The worst subjects of each check and hour as they are, the rest of the hour together."""
     of_hour = Window.partitionBy("table", "check", "at").orderBy(F.desc("violations"), "subject")
     is_named = F.row_number().over(of_hour) <= NAMED_SUBJECTS
+    subject = F.when(is_named, F.col("subject")).otherwise(F.lit(OTHERS)).alias("subject")
+    others = F.when(F.col("subject") == OTHERS, F.format_string("%d subjects", F.count("*")))
     return (
-        grouped.withColumn("is_named", is_named)
-        .withColumn("subject", F.when(F.col("is_named"), F.col("subject")).otherwise(F.lit(OTHERS)))
+        grouped.select("at", "table", "check", subject, "violations", "detail")
         .groupBy("at", "table", "check", "subject")
-        .agg(F.sum("violations").alias("violations"), F.count("*").alias("subjects"), F.min("detail").alias("detail"))
-        .withColumn(
-            "detail",
-            F.when(F.col("subject") == OTHERS, F.format_string("%d subjects", F.col("subjects"))).otherwise(
-                F.col("detail")
-            ),
-        )
+        .agg(F.sum("violations").alias("violations"), F.coalesce(others, F.min("detail")).alias("detail"))
     )
