@@ -225,7 +225,7 @@ def _turns(rounds: int, *works: Callable[[], Taken]) -> list[Timed]:
 def _taken() -> Iterator[list[Taken]]:
     """What the block took, in the list once it is over: this process and Spark's Java."""
     found: list[Taken] = []
-    wall_s, used_s = time.perf_counter(), cpu_s(os.getpid())
+    used_s, wall_s = cpu_s(os.getpid()), time.perf_counter()
     yield found
     found.append(Taken(time.perf_counter() - wall_s, cpu_s(os.getpid()) - used_s))
 
