@@ -22,7 +22,7 @@ run: setup ## set up everything, serve and keep the tables: RTMP on 127.0.0.1:19
 	@.venv/bin/penstock up
 
 test: setup check ## set up everything, run all checks and all tests with coverage
-	.venv/bin/pytest --cov --ignore=$(EXTENDED_TESTS) --ignore=$(COMMIT_TESTS)
+	@.venv/bin/python scripts/run_tests.py $(EXTENDED_TESTS) $(COMMIT_TESTS)
 
 test-commits: setup ## kill runs of the pipeline at every point of a commit, and compare the bytes of gold
 	.venv/bin/pytest $(COMMIT_TESTS)
