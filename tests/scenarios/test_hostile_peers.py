@@ -35,8 +35,9 @@ from tests.support.witness import STREAM_NAME
 REFUSED_S = HANDSHAKE_DEADLINE_S
 BIG_CHUNKS = control(SET_CHUNK_SIZE, (0xFFFFFF).to_bytes(4, "big"))
 HALF_MESSAGE_LIMIT = 20 * MIB
-STREAM_LOG_LIMIT = 64 * MIB
 """What one connection may make the server hold in messages that are not whole."""
+STREAM_LOG_LIMIT = 64 * MIB
+"""What is kept of a stream for those who join it."""
 _numbers = itertools.count()
 
 
