@@ -1,17 +1,18 @@
 """All tests with coverage, but for the folders that are named.
 
-Tests of the pipeline mostly wait for Java, so others run beside them. The scenarios and the tests with real programs
-hold a live server to deadlines, and run by themselves afterwards.
+Tests of the pipeline mostly wait for Java, so those of bytes alone run beside them. Whatever has a clock or a socket in
+it needs the machine for itself, and runs afterwards.
 """
 
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 PIPELINE = "tests/pipeline"
-ALONE = ("tests/scenarios", "tests/interop")
+OF_BYTES = ("tests/amf", "tests/media", "tests/protocol", "tests/test_fuzz.py", "tests/test_fuzz_findings.py")
 
 
 def main(left_out: list[str]) -> int:
@@ -20,28 +21,28 @@ def main(left_out: list[str]) -> int:
         covered.unlink()
     with tempfile.TemporaryFile() as told, started("pipeline", [PIPELINE], left_out, told.fileno()) as pipeline:
         try:
-            with started("others", ["tests"], [PIPELINE, *ALONE, *left_out]) as others:
-                others.wait()
+            with started("bytes", OF_BYTES, left_out) as of_bytes:
+                of_bytes.wait()
             pipeline.wait()
         finally:
             pipeline.terminate()
         told.seek(0)
         sys.stdout.buffer.write(told.read())
         sys.stdout.flush()
-    with started("alone", ALONE, left_out) as alone:
-        alone.wait()
+    with started("others", ["tests"], [PIPELINE, *OF_BYTES, *left_out]) as others:
+        others.wait()
     subprocess.run([sys.executable, "-m", "coverage", "combine", "--quiet"], check=True)
     report = subprocess.run([sys.executable, "-m", "coverage", "report"], check=False)
-    return int(any(run.returncode for run in (pipeline, others, alone, report)))
+    return int(any(run.returncode for run in (pipeline, of_bytes, others, report)))
 
 
 def started(
-    name: str, folders: list[str] | tuple[str, ...], left_out: list[str], output: int | None = None
+    name: str, places: Sequence[str], left_out: Sequence[str], output: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """Pytest on some folders but not on others, at work."""
-    options = ["--cov", "--cov-report=", "--cov-fail-under=0", *(f"--ignore={folder}" for folder in left_out)]
+    """Pytest at work in some places and not in others."""
+    options = ["--cov", "--cov-report=", "--cov-fail-under=0", *(f"--ignore={place}" for place in left_out)]
     return subprocess.Popen(  # noqa: S603 - the tests of this repository
-        [sys.executable, "-m", "pytest", *options, *folders],
+        [sys.executable, "-m", "pytest", *options, *places],
         env={**os.environ, "COVERAGE_FILE": f".coverage.{name}"},
         stdout=output,
         stderr=output,
