@@ -1,7 +1,7 @@
 """Expressions in Java that were asked for before, kept instead of made anew.
 
-Every cycle builds the same columns by the same calls into Java: some seven thousand, and half as many again to give up
-what they returned. A column never changes, and what is made of columns, names and numbers is the same each time. So the
+Every cycle builds the same columns by the same calls into Java, some seven thousand, and more to give up what they
+returned. A column never changes, and what is made of columns, names and numbers is the same each time. So the
 functions that PySpark calls answer from memory what they were asked before. Whatever else they are given, such as a
 frame, goes to Java as ever. In effect for the Java of this process alone, never for a session that somebody else made.
 """
@@ -13,7 +13,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
 MAX_KEPT: Final = 20_000
-"""Then all are forgotten: times are among the numbers, so that a few hundred columns of each cycle never come back."""
+"""Then all are forgotten: times are among the numbers, so that some columns of each cycle never come back."""
 
 _FUNCTIONS: Final = ("functions", "org.apache.spark.sql.functions", "org.apache.spark.sql.expressions.Window")
 _LISTS: Final = "PythonUtils"

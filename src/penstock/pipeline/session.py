@@ -63,7 +63,8 @@ QUIET: Final = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -Xlog:disabl
 # Cycles have some 100 MB of compiled code. Java drops what has not run for a while, the sooner the less room there is:
 # of its usual 240 MB some was dropped within seven cycles.
 # What it optimises it first writes out, callee into caller, and most of the code behind a plan is long and runs seldom.
-# Written out as sparingly as by older Javas, a session's first cycles cost half as much optimising, and rows the same.
+# Written out more sparingly, a session's first cycles cost half as much optimising; what rows cost more, if anything,
+# is less than differs from one rebuild to the next.
 LONG_LIVED: Final = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:+UseParallelGC -XX:-DontCompileHugeMethods -XX:ReservedCodeCacheSize=512m"
     " -XX:MaxInlineLevel=9 -XX:InlineSmallCode=1000 -XX:FreqInlineSize=150 -XX:LoopOptsCount=10"
