@@ -14,14 +14,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
-from penstock.errors import ConfigError
 from penstock.pipeline.lake import Lake
 from penstock.pipeline.layout import stored_tables
 from penstock.pipeline.schemas import bronze_columns
-from penstock.pipeline.sources.flv import FlvReader, FlvSource
+from penstock.pipeline.sources.flv import FlvSource
+from penstock.pipeline.sources.known import make_known
+from penstock.pipeline.sources.own_plans import have_own_plans
 from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TABLES
 
@@ -98,8 +97,12 @@ def tables_named(query: str, known: Sequence[str]) -> list[str]:
 def register_recordings(spark: SparkSession, recordings: str) -> None:
     """Make silver.frames: every tag of every recording in a folder, by the source `flv`."""
 
+    is_pushing = have_own_plans(spark)
+
     class Recordings(FlvSource):
         """The source `flv` on one folder: the catalogue of Spark hands no options to sources like it."""
+
+        pushes_filters = is_pushing
 
         def __init__(self, options: dict[str, str]) -> None:
             super().__init__({**options, "path": recordings})
@@ -108,24 +111,15 @@ def register_recordings(spark: SparkSession, recordings: str) -> None:
         def name(cls) -> str:
             return "penstock_recordings"
 
-        def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
-            return _RecordingsReader([recordings], self._split_bytes, self._has_payload, self._is_numbered)
+        def _paths(self) -> list[str]:
+            # A folder that is not there yet has no recordings.
+            return [path for path in super()._paths() if Storage(path).exists("")]
 
     # Sources belong to one session, though tables made of them are there for all.
-    spark.dataSource.register(Recordings)
+    make_known(spark, [Recordings])
     spark.sql("CREATE SCHEMA IF NOT EXISTS silver")
     spark.sql(f"DROP TABLE IF EXISTS {FRAMES}")
     spark.sql(f"CREATE TABLE {FRAMES} USING penstock_recordings")
-
-
-class _RecordingsReader(FlvReader):
-    """A folder that is not there yet has no recordings."""
-
-    def partitions(self) -> list[InputPartition]:
-        try:
-            return super().partitions()
-        except ConfigError:
-            return []
 
 
 def _query(storage: Storage, table: str) -> str:

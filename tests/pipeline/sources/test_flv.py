@@ -157,12 +157,24 @@ def test_filters_give_the_same_rows_pushed_down_or_not(flv_spark: SparkSession, 
     reader = flv_spark.read.format("flv").option("splitBytes", "20000")
     whole = reader.load(str(tmp_path))
 
-    plain = filtered(lambda: whole)
-    pushed_down = filtered(lambda: reader.option("pushdown", "true").load(str(tmp_path)))
+    pushed_down = filtered(lambda: whole)
+    seeking = reader.option("seek", "true").load(str(tmp_path))
+    plain = filtered(lambda: reader.option("pushdown", "false").load(str(tmp_path)))
 
-    assert pushed_down == plain
+    assert pushed_down == filtered(lambda: seeking) == plain
     told = {0: 30, 1: 22, 2: 13 + 15, 3: 1, 4: 2, 5: 1 + 300 + 1 + 30 + 1}
     assert Counter(row["number"] for row in plain) == told
+
+
+def test_times_far_from_those_around_them_are_found_unless_parts_may_be_passed_over(
+    flv_spark: SparkSession, tmp_path: Path
+) -> None:
+    make_numbered(tmp_path / "a.flv", gops=20, time_ms_of=lambda number: number * 1000 + 500_000 * (number == 53))
+    reader = flv_spark.read.format("flv")
+    asked = "dts_ms between 500000 and 600000"
+
+    assert reader.load(str(tmp_path)).where(asked).count() == 2
+    assert reader.option("seek", "true").load(str(tmp_path)).where(asked).count() == 0
 
 
 def test_a_list_of_files_and_a_file_that_goes_away(flv_spark: SparkSession, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ Importing this imports no source, since a worker that reads one has no use for t
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,5 +22,9 @@ def register_sources(spark: "SparkSession") -> None:
     """Make every format known to a session. Doing it again changes nothing."""
     # A source that takes filters is refused by sessions in which this is off.
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    for module, source in _SOURCES.items():
-        spark.dataSource.register(getattr(import_module(f"{__name__}.{module}"), source))
+    names = {**_SOURCES, "flv": "PushingFlvSource"} if _part("own_plans").have_own_plans(spark) else _SOURCES
+    _part("known").make_known(spark, [getattr(_part(module), source) for module, source in names.items()])
+
+
+def _part(name: str) -> Any:
+    return import_module(f"{__name__}.{name}")

@@ -6,13 +6,16 @@
 - `splitBytes` (512 MiB): files larger than this are cut at key frames, for several tasks; 0 keeps them whole.
 - `index` (true): whether `tag_index` is known in every part of a cut file, for which each task first walks over what
   is before its part. Without it the column is null there; `path` and `offset` name and order rows in any case.
-- `pushdown` (false): filters on path, app, stream, recording_id, segment, kind, is_key and dts_ms leave out files,
-  parts and tags before they are read. For a DataFrame that is used in one query only, see `FilteringFlvReader`.
+- `pushdown` (true): filters on path, app, stream, recording_id, segment, kind, is_key and dts_ms leave out files and
+  tags before they are read. Spark has to plan each use of a DataFrame for itself, see `own_plans`; where it cannot,
+  as by Spark Connect, the default is false, and true is for a DataFrame that is used once, in one query.
+- `seek` (false): a filter on dts_ms also leaves out parts of files, by the times of their key frames, see `flv_plan`.
 
 `readStream` of the same format is in `flv_stream`.
 """
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
@@ -27,7 +30,9 @@ from penstock.pipeline.sources.options import count_of, truth_of
 
 
 class FlvSource(DataSource):
-    """The format `flv`."""
+    """The format `flv`, for sessions in which filters are pushed only if asked for."""
+
+    pushes_filters: ClassVar = False
 
     @classmethod
     def name(cls) -> str:
@@ -37,11 +42,16 @@ class FlvSource(DataSource):
         return StructType([*FLV_SCHEMA, PAYLOAD_FIELD] if self._has_payload else list(FLV_SCHEMA))
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
-        kind = FilteringFlvReader if truth_of(self.options, "pushdown", default=False) else FlvReader
-        return kind(paths_of(self.options), self._split_bytes, self._has_payload, self._is_numbered)
+        is_pushed = truth_of(self.options, "pushdown", default=self.pushes_filters)
+        is_seeking = truth_of(self.options, "seek", default=False)
+        kind = FilteringFlvReader if is_pushed else FlvReader
+        return kind(self._paths(), self._split_bytes, self._has_payload, self._is_numbered, is_seeking)
 
     def streamReader(self, schema: StructType) -> FlvStreamReader:  # noqa: ARG002, N802
         return FlvStreamReader(self.options, self._split_bytes, self._has_payload, self._is_numbered)
+
+    def _paths(self) -> list[str]:
+        return paths_of(self.options)
 
     @property
     def _split_bytes(self) -> int:
@@ -56,18 +66,28 @@ class FlvSource(DataSource):
         return truth_of(self.options, "index", default=True)
 
 
+class PushingFlvSource(FlvSource):
+    """The format `flv`, for sessions that plan each use of a DataFrame for itself."""
+
+    pushes_filters: ClassVar = True
+
+
 class FlvReader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
-    def __init__(self, paths: list[str], split_bytes: int, has_payload: bool, is_numbered: bool) -> None:
+    def __init__(
+        self, paths: list[str], split_bytes: int, has_payload: bool, is_numbered: bool, is_seeking: bool
+    ) -> None:
         self._paths = paths
         self._split_bytes = split_bytes
         self._has_payload = has_payload
         self._is_numbered = is_numbered
+        self._is_seeking = is_seeking
         self._filters = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
-        return list(plan(named_files(find_files(self._paths)), self._split_bytes, self._filters))
+        filters = self._filters if self._is_seeking else self._filters.of_any_time()
+        return list(plan(named_files(find_files(self._paths)), self._split_bytes, filters))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes up a partition of its own where there is none.
@@ -77,12 +97,7 @@ class FlvReader(DataSourceReader):
 
 
 class FilteringFlvReader(FlvReader):
-    """Takes filters from Spark.
-
-    Only if asked for: Spark 4.3 keeps what was planned for a filter with the DataFrame that was loaded, and uses it for
-    every later query of the same DataFrame that pushes no filter, and for all sides of a union or join with itself.
-    Their results are wrong then, without an error.
-    """
+    """Takes filters from Spark."""
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802
         """Note what may be left out. Spark looks at every filter once more."""

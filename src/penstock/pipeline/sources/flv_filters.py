@@ -5,7 +5,7 @@ time and never a row. Leaving out is always safe: what is not known to be false 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -48,6 +48,10 @@ class PushedFilters:
     @property
     def is_timed(self) -> bool:
         return self.from_ms > -_UNBOUNDED_MS or self.to_ms < _UNBOUNDED_MS
+
+    def of_any_time(self) -> "PushedFilters":
+        """The same without what they ask of times."""
+        return replace(self, from_ms=-_UNBOUNDED_MS, to_ms=_UNBOUNDED_MS)
 
     def wants_file(self, values: Mapping[str, object]) -> bool:
         """Whether a file whose rows have these values may have rows that are wanted."""

@@ -6,7 +6,8 @@ video tag begins there and the tag before it ends there, else the file is read a
 the beginning of large files, and a few bytes at each cut.
 
 With a filter on time, parts are left out whose key frames are all more than SLACK_MS away from it: tags lie between the
-key frames around them, give or take how audio and video are interleaved.
+key frames around them, give or take how audio and video are interleaved. That is so in sound files and a promise of
+none: a tag whose time is further than that from its neighbours' is missed. So who plans has to be asked for it.
 """
 
 import math
