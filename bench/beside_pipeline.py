@@ -1,6 +1,6 @@
 """The server's latency with and without a cycle of the pipeline at work on the same machine.
 
-    python -m bench.beside_pipeline [--rounds 3] [--seconds 20] [--viewers 5000]
+    python -m bench.beside_pipeline [--rounds 3] [--seconds 20] [--viewers 20000]
 
 Owns one comparison: a 4 Mbit/s stream to 200 viewers with facts, recording and JSON logs on, alone, and beside a
 rebuild of a simulated day that never ends, run as `penstock up` runs the pipeline: on half of the cores, at low
@@ -24,6 +24,11 @@ from bench.scenarios import SCENARIOS
 from bench.servers import CONTESTANTS, PENSTOCK
 from bench.usage import cpu_s
 from penstock.commands.pipeline_child import NICENESS
+from penstock.pipeline.lake import Lake
+from penstock.pipeline.session import SparkSettings, close_session, open_session
+from penstock.pipeline.simulator import Platform
+from penstock.pipeline.simulator.bronze import SimulatedBronze
+from penstock.pipeline.storage import Storage
 
 ANYWHERE = Cores(None, None)
 
@@ -33,23 +38,36 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.beside_pipeline", description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--viewers", type=int, default=5_000, help="views of the simulated day that is rebuilt")
+    parser.add_argument("--viewers", type=int, default=20_000, help="views of the simulated day that is rebuilt")
     options = parser.parse_args()
     rounds: dict[str, list[Figures]] = {"alone": [], "beside a rebuild": []}
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as data:
-        _pipeline(data, "simulate", "--viewers", str(options.viewers))
-        _pipeline(data, "run")
-        for _ in range(options.rounds):
+        facts = write_bronze(Path(data), options.viewers)
+        print(f"{facts:,} facts of a simulated day are there to be rebuilt", file=sys.stderr)
+        for number in range(1, options.rounds + 1):
             rounds["alone"].append(_figures(options.seconds))
             with rebuilding(data) as spent_s:
                 rounds["beside a rebuild"].append(_figures(options.seconds))
-            print(f"Spark had {spent_s[0]:.0f} CPU seconds meanwhile", file=sys.stderr)
+            said = ", ".join(f"p99 {figures[-1].p99_ms or 0.0:.1f} ms {name}" for name, figures in rounds.items())
+            print(f"round {number}: {said}; Spark had {spent_s[0]:.0f} CPU seconds meanwhile", file=sys.stderr)
     head = ["the server", "p50 ms", "p99 ms", "CPU-s per viewer-minute", "gaps", "pump p99 ms"]
     print(markdown([head, *(_row(name, figures) for name, figures in rounds.items())]))
     faults = {fault for figures in rounds.values() for each in figures for fault in each.faults}
     for fault in sorted(faults):
         print(f"INVALID: {fault}", file=sys.stderr)
     return 1 if faults else 0
+
+
+def write_bronze(data: Path, viewers: int) -> int:
+    """Facts of a simulated day, straight as bronze. How many."""
+    spark = open_session(SparkSettings(is_short_lived=True))
+    try:
+        bronze = SimulatedBronze(spark, Platform(viewers=viewers), Lake(Storage(data / "lake")))
+        for _ in bronze.write_hours():
+            pass
+        return bronze.truth.facts
+    finally:
+        close_session(spark)
 
 
 @contextmanager
@@ -93,11 +111,6 @@ def _row(name: str, figures: list[Figures]) -> list[str]:
         f"{gaps}",
         f"{middle('pump_p99_ms'):.1f}",
     ]
-
-
-def _pipeline(data: str, *command: str) -> None:
-    if _start(data, *command).wait() != 0:
-        raise SystemExit(f"penstock pipeline {command[0]} failed")
 
 
 def _start(data: str, *command: str) -> "subprocess.Popen[bytes]":
