@@ -348,11 +348,11 @@ class Transaction:
         self, facts: DataFrame, counts: Mapping[str, int], *, is_sorted: bool = False
     ) -> dict[tuple[str, str], list[str]]:
         """Write facts by kind and hour. Which to paths."""
-        # All kinds in one job, each with the columns of all; but for many facts those columns cost more than a job.
+        # All kinds in one job, by one writer, each with the columns of all; but many of a kind are worth their own job.
         many = sorted(kind for kind, count in counts.items() if count >= _MANY_FACTS)
         parts = [(facts.where(F.col("kind") == kind), bronze_columns(kind)) for kind in many]
         if counts.keys() != set(many) or not many:
-            rest = facts.where(~F.col("kind").isin(*many)) if many else facts
+            rest = facts.where(~F.col("kind").isin(*many)).coalesce(1) if many else facts
             parts.append((rest, bronze_schema().fieldNames()))
         found: dict[tuple[str, str], list[str]] = {}
         for rows, names in parts:
