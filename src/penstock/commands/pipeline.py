@@ -1,12 +1,14 @@
 """`penstock pipeline …`: facts and recordings to tables, and answers from them.
 
-Owns the arguments and the exit status: 75 when another writer has the lake, 69 when something is not installed, 1 for
-what else went wrong, each with one line that says so.
+Owns the arguments and the exit status: 75 when another writer has the lake, 69 when something is not installed, 130
+when it was stopped by a signal, 1 for what else went wrong, each with one line that says so.
 """
 
 import argparse
 import importlib
+import logging
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +23,12 @@ HELP = "make tables of facts and recordings, and ask them"
 
 BUSY = os.EX_TEMPFAIL
 NOT_INSTALLED = os.EX_UNAVAILABLE
+INTERRUPTED = 128 + signal.SIGINT
 
+_WRITING = ("run", "rebuild", "archive", "erase")
 _MODULES = {
     **dict.fromkeys(("report", "view", "simulate"), ("pipeline_answers",)),
-    **dict.fromkeys(("run", "rebuild", "archive", "erase"), ("pipeline_runs",)),
+    **dict.fromkeys(_WRITING, ("pipeline_runs",)),
     "sql": ("pipeline_sql", "pipeline_spark"),
 }
 """Who does what; the second one if the first has nothing to say."""
@@ -110,8 +114,14 @@ def _days(text: str) -> int | None:
 
 def run(arguments: argparse.Namespace) -> int:
     config = load_from_arguments(arguments).config
+    # Spark gives its jobs up at a Ctrl-C, and only then. By SIGTERM Java would end in the midst of them, and complain.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    # The way to Java logs every call that was broken off, with its stack, and raises it as well.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         return _act(config, arguments)
+    except KeyboardInterrupt:
+        return _fail(INTERRUPTED, f"pipeline {arguments.action}: stopped{_consequence(arguments.action)}")
     except LakeBusy as error:
         return _fail(BUSY, str(error))
     except MissingProgram as error:
@@ -137,6 +147,10 @@ def _module(name: str) -> Any:
         if missing == "penstock":
             raise
         raise MissingProgram(f"{missing} is not installed; it comes with: pip install 'penstock[pipeline]'") from None
+
+
+def _consequence(action: str) -> str:
+    return "; what was committed stays, the next run does the rest" if action in _WRITING else ""
 
 
 def _fail(status: int, text: str) -> int:
