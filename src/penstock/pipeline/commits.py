@@ -184,6 +184,11 @@ class Commit:
         )
 
 
+def _fields(entry: DataFile | BootSpan) -> dict[str, Any]:
+    """What `asdict` gives but for its copies, of which a lake with many files needs many."""
+    return {name: getattr(entry, name) for name in entry.__slots__}
+
+
 def _files(values: Iterable[Mapping[str, Any]]) -> tuple[DataFile, ...]:
     return tuple(DataFile(**value) for value in values)
 
@@ -259,10 +264,10 @@ class Snapshot:
         value = {
             "number": self.number,
             "tables": {
-                table: {partition: [asdict(file) for file in files] for partition, files in partitions.items()}
+                table: {partition: [_fields(file) for file in files] for partition, files in partitions.items()}
                 for table, partitions in self.tables.items()
             },
-            "boots": [asdict(boot) for boot in self.boots.values()],
+            "boots": [_fields(boot) for boot in self.boots.values()],
             "pending": self.pending.to_json(),
             "spoken": sorted(self.spoken),
             "planned": _listed(self.planned),

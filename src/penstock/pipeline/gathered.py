@@ -7,7 +7,7 @@ them. What is already stored is read here as well, where rows only have to be lo
 
 import io
 from collections.abc import Collection, Iterable, Sequence
-from functools import reduce
+from functools import cache, reduce
 from typing import Final
 
 import pyarrow as pa
@@ -89,6 +89,7 @@ def partition_called(name: str) -> str:
     return hour_of_us(int(name) * HOUR_US) if name.isdigit() else name
 
 
+@cache
 def schema_for_all(table: str) -> pa.Schema:
     """What a file of a table holds; every column may be null, so that no run fails by a row that should not be."""
     return pa.schema([field.with_nullable(True) for field in arrow_schema_of(table)])

@@ -26,6 +26,7 @@ def stored_tables() -> list[str]:
     return [*(f"bronze.{kind}" for kind in FACTS), *(name for name in TABLES if name not in VIEWS_ONLY)]
 
 
+@cache
 def arrow_schema_of(table: str) -> pa.Schema:
     """What a file of a table holds, in Arrow's types."""
     return to_arrow_schema(schema_of_files(table), timezone="UTC")

@@ -7,6 +7,7 @@ kinds null. A file of many facts of one kind leaves those columns out. Fields of
 
 import dataclasses
 import types
+from functools import cache
 from typing import Final, Union, get_args, get_origin, get_type_hints
 
 from pyspark.sql.types import (
@@ -74,6 +75,7 @@ def fields_of(fact: type) -> list[StructField]:
     return [StructField(field.name, *spark_type(hints[field.name])) for field in dataclasses.fields(fact)]
 
 
+@cache
 def landing_schema() -> StructType:
     """A line of any kind: the envelope, then every field of every kind, all nullable."""
     fields: dict[str, StructField] = {}
@@ -86,6 +88,7 @@ def landing_schema() -> StructType:
     return StructType(list(fields.values()))
 
 
+@cache
 def bronze_schema() -> StructType:
     """What a file of bronze holds: a landed line and what was added, without the columns of its partition."""
     partitions = {field.name for field in PARTITION_FIELDS}
