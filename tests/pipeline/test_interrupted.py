@@ -1,5 +1,6 @@
 """A run that is stopped by a signal: one line, a status of its own, and no Java left behind."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,12 +11,40 @@ from pathlib import Path
 import pytest
 
 from penstock.commands.pipeline import INTERRUPTED
+from tests.pipeline.landing_place import FOLDER, fact
 
 DEADLINE_S = 60.0
 
 
-def penstock(*words: str) -> list[str]:
-    return [sys.executable, "-m", "penstock", "pipeline", *words]
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    landing = tmp_path / "data/facts" / FOLDER
+    landing.mkdir(parents=True)
+    lines = [json.dumps(fact(1, "server_started")), json.dumps(fact(2, "play_started"))]
+    (landing / "edge-1-b1-1.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return tmp_path / "data"
+
+
+def stopped(data: Path, number: signal.Signals, *words: str) -> tuple[int, str]:
+    """The status of a run that gets a signal while facts are on their way to bronze, and what it says."""
+    run = [sys.executable, "-m", "penstock", "pipeline", "run", "--data", str(data), *words]
+    # As from a terminal, where Java is in the same group.
+    process = subprocess.Popen(run, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        deadline = time.monotonic() + DEADLINE_S
+        while not any((data / "checkpoints").glob("landing/offsets/*")):
+            assert time.monotonic() < deadline, "no batch was begun"
+            time.sleep(0.05)
+        (java,) = javas_of(process.pid)
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        _, said = process.communicate(timeout=DEADLINE_S)
+    finally:
+        process.kill()
+    assert not Path(f"/proc/{java}").exists()
+    return process.returncode, said
 
 
 def javas_of(pid: int) -> list[int]:
@@ -23,37 +52,15 @@ def javas_of(pid: int) -> list[int]:
     return [int(child) for child in children if Path(f"/proc/{child}/comm").read_text(encoding="ascii") == "java\n"]
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    subprocess.run(penstock("simulate", "--viewers", "20", "--data", str(folder)), check=True, capture_output=True)
-    return folder
+def test_a_run_that_is_stopped_says_so_and_how_it_goes_on(data: Path) -> None:
+    status, said = stopped(data, signal.SIGTERM)
+
+    told = "penstock: pipeline run: stopped; what was committed stays, the next run does the rest"
+    assert (status, said.splitlines()[-1]) == (INTERRUPTED, told)
+    assert "Traceback" not in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_stopped_says_so_in_one_line(data: Path, number: signal.Signals) -> None:
-    process = subprocess.Popen(
-        penstock("run", "--data", str(data)),
-        stderr=subprocess.PIPE,
-        text=True,
-        # As from a terminal, where Java is in the same group.
-        start_new_session=True,
-    )
-    try:
-        deadline = time.monotonic() + DEADLINE_S
-        while not any((data / "checkpoints").glob("landing/offsets/*")):
-            assert time.monotonic() < deadline, "no batch was begun"
-            time.sleep(0.05)
-        (java,) = javas_of(process.pid)
-        time.sleep(0.5)
-        if number is signal.SIGINT:
-            os.killpg(process.pid, number)
-        else:
-            process.send_signal(number)
-        _, said = process.communicate(timeout=DEADLINE_S)
-    finally:
-        process.kill()
+def test_runs_in_a_rhythm_end_with_the_cycle_that_they_are_in(data: Path) -> None:
+    status, said = stopped(data, signal.SIGINT, "--every", "60s")
 
-    assert said == ("penstock: pipeline run: stopped; what was committed stays, the next run does the rest\n")
-    assert process.returncode == INTERRUPTED
-    assert not Path(f"/proc/{java}").exists()
+    assert (status, json.loads(said)["facts"]) == (0, 2)

@@ -8,8 +8,10 @@ class archive. A session that somebody else made is used as it is, apart from wh
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -120,7 +122,7 @@ def open_session(settings: SparkSettings | None = None) -> SparkSession:
     builder = SparkSession.builder.master(settings.url).appName("penstock")
     for name, value in session_conf(settings, java, kept_in).items():
         builder = builder.config(name, value)
-    with _environment(launch_environment(settings, java, kept_in)):
+    with _environment(launch_environment(settings, java, kept_in)), _own_interrupt():
         spark = builder.getOrCreate()
     keep_columns(spark)
     _write_no_checksums(spark)
@@ -202,6 +204,16 @@ def _warehouse() -> Path:
     folder = tempfile.mkdtemp(prefix="penstock-warehouse-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Leave Ctrl-C to a program that has a way of its own to end. Spark takes it over, to give up all jobs."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    has_own = callable(before) and before is not signal.default_int_handler
+    if has_own and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
