@@ -24,8 +24,8 @@ MAX_BATCH_BYTES: Final = 512 * 1024 * 1024
 _RENEW_AFTER_BATCHES: Final = 10_000
 """A week of cycles of a minute. The checkpoint remembers every file that it ever saw, landing does not."""
 _SMALL_METHODS: Final = ("spark.sql.codegen.hugeMethodLimit", "8000")
-"""Bytes. Spark writes the judging of a line into one method of several times this, which Java's optimising compiler
-gives up on. With this limit it writes many small ones instead, and lines are judged in half the time."""
+"""Bytes. Spark writes the judging of a line into one method of several times this. With this limit it writes many small
+ones instead, and Java judges lines in half the time."""
 _SOURCE: Final = {
     "recursiveFileLookup": "true",
     "pathGlobFilter": "*.jsonl",

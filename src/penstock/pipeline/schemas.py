@@ -75,9 +75,14 @@ def fields_of(fact: type) -> list[StructField]:
     return [StructField(field.name, *spark_type(hints[field.name])) for field in dataclasses.fields(fact)]
 
 
-@cache
 def landing_schema() -> StructType:
     """A line of any kind: the envelope, then every field of every kind, all nullable."""
+    # A schema of its own for each who asks: they can be added to.
+    return StructType(list(_landed_fields()))
+
+
+@cache
+def _landed_fields() -> tuple[StructField, ...]:
     fields: dict[str, StructField] = {}
     kinds: list[type] = [Envelope, *FACTS.values()]
     for kind in kinds:
@@ -85,10 +90,9 @@ def landing_schema() -> StructType:
             known = fields.setdefault(field.name, StructField(field.name, field.dataType))
             if known.dataType != field.dataType:
                 raise TypeError(f"{field.name} has two types among the facts")
-    return StructType(list(fields.values()))
+    return tuple(fields.values())
 
 
-@cache
 def bronze_schema() -> StructType:
     """What a file of bronze holds: a landed line and what was added, without the columns of its partition."""
     partitions = {field.name for field in PARTITION_FIELDS}
