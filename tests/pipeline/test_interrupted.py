@@ -1,4 +1,4 @@
-"""A run that is stopped by a signal: one line, a status of its own, and no Java left behind."""
+"""A run that is stopped by a signal: a line that says so, a status of its own, and no Java left behind."""
 
 import json
 import os
