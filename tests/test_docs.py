@@ -33,8 +33,8 @@ from penstock.protocol.connection import ConnectionSettings
 from penstock.protocol.server_session import MAX_STREAM_NAME_BYTES
 from penstock.protocol.states import draw_transitions
 from penstock.protocol.status import StatusCode
-from penstock.serve.meter import ROUND_BOUNDS_S
-from penstock.serve.metrics import Exposition, Figures
+from penstock.serve.telemetry.meter import ROUND_BOUNDS_S
+from penstock.serve.telemetry.metrics import Exposition, Figures
 from tests.support.penstock_server import penstock_server
 from tests.test_architecture import MAY_IMPORT, PURE, REPOSITORY, SOURCE, read_modules
 from tests.test_repository import LINK, TARGET
@@ -294,7 +294,7 @@ def test_every_kind_of_fact_is_listed() -> None:
 def test_every_line_that_the_server_logs_is_listed() -> None:
     rows = table_rows(marked(text_of(DOCS / "4-server.md"), "log lines"))
     listed = [line for row in rows for line in in_code(row[0])]
-    logged = {line for path in (SOURCE / "serve").glob("*.py") for line in log_lines_of(text_of(path))}
+    logged = {line for path in (SOURCE / "serve").rglob("*.py") for line in log_lines_of(text_of(path))}
     assert sorted(listed) == sorted(logged)
 
 

@@ -25,13 +25,13 @@ from penstock.protocol.client_session import ClientSession
 from penstock.protocol.connection import ConnectionSettings
 from penstock.protocol.handshake import NONCE_BYTES
 from penstock.protocol.message import Message
-from penstock.serve.certificates import ReloadableTls
-from penstock.serve.observer import Observer
-from penstock.serve.peer import Peer
+from penstock.serve.connections.certificates import ReloadableTls
+from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.tls import TlsTransport
 from penstock.serve.server import Server
 from penstock.serve.settings import ServerSettings
-from penstock.serve.tls import TlsTransport
-from penstock.serve.viewer import Viewer
+from penstock.serve.streams.observer import Observer
+from penstock.serve.streams.viewer import Viewer
 from tests.interop.ffmpeg_copies import (
     RECORDING_PATH,
     copy_command,
@@ -73,7 +73,7 @@ class Witness(Observer):
     first_frames: int = 0
     bugs: list[BaseException] = field(default_factory=list)
 
-    def connection_closed(self, peer: Peer, reason: str) -> None:
+    def connection_closed(self, peer: RtmpConnection, reason: str) -> None:
         self.reasons.append(reason)
 
     def viewer_skipped(self, viewer: Viewer, skipped_bytes: int) -> None:
@@ -82,7 +82,7 @@ class Witness(Observer):
     def first_frame_sent(self, viewer: Viewer) -> None:
         self.first_frames += 1
 
-    def error(self, peer: Peer | None, error: BaseException) -> None:
+    def error(self, peer: RtmpConnection | None, error: BaseException) -> None:
         self.bugs.append(error)
 
 
@@ -104,18 +104,18 @@ class Live:
     @property
     def players(self) -> int:
         """How many peers have asked to play."""
-        return sum(peer.plays for peer in list(self.server.station.peers.values()))
+        return sum(peer.plays for peer in list(self.server.broker.connections.values()))
 
     @property
     def published_ms(self) -> int:
         """How far the stream has come, 0 if there is none."""
-        channel = self.server.station.channels.get("live/s")
+        channel = self.server.broker.live_streams.get("live/s")
         return 0 if channel is None else channel.log.last_timestamp_ms
 
     @property
     def lagging(self) -> int:
         """How many viewers have yet to be sent something."""
-        channel = self.server.station.channels["live/s"]
+        channel = self.server.broker.live_streams["live/s"]
         return sum(not viewer.is_in_step for viewer in list(channel.viewers))
 
     def wait_for_reason(self, reason: str) -> None:
@@ -180,7 +180,7 @@ def publishing(live: Live) -> Iterator[RtmpClient]:
         yield client
         client.end()
         # One who leaves with something unread resets the connection, and what it said last may be lost with that.
-        wait_until(lambda: "live/s" not in live.server.station.channels)
+        wait_until(lambda: "live/s" not in live.server.broker.live_streams)
 
 
 def frames(count: int, *, frame_bytes: int, key_each: int, from_ms: int = 0) -> list[Sample]:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from penstock.relay.codec_config import CodecConfig
 from penstock.relay.entry_points import EntryPoint, EntryPoints
 from penstock.relay.log import LogLimits, StreamLog
-from penstock.relay.setup import Setup
 from tests.relay.support import audio, inter, key, metadata, new_log
 
 LOOKBACK = LogLimits(lookback_s=5.5, min_segment_bytes=1000, max_segment_bytes=4000)
@@ -12,7 +12,7 @@ LOOKBACK = LogLimits(lookback_s=5.5, min_segment_bytes=1000, max_segment_bytes=4
 
 def points_every(gap_s: float, seconds: float, points: EntryPoints) -> None:
     for number in range(int(seconds / gap_s) + 1):
-        points.add(EntryPoint(number, 0, Setup(), number * gap_s))
+        points.add(EntryPoint(number, 0, CodecConfig(), number * gap_s))
 
 
 def video(log: StreamLog, seconds: float, *, gop_s: float = 2.0, with_audio: bool = False) -> float:

@@ -15,7 +15,7 @@ PROGRAM = textwrap.dedent(
     from penstock.relay.hub import Hub
     from penstock.relay.log import LogBudget, StreamLog
     from penstock.serve.configured import settings_of
-    from penstock.serve.memfd import MemfdStore
+    from penstock.serve.streams.memfd import MemfdStore
     from tests.relay.support import ENCODERS
 
     def pss_bytes():

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from penstock.serve.observer import Observer, ObserverGroup
 from penstock.serve.server import Server
 from penstock.serve.settings import AppSettings, ServerSettings
+from penstock.serve.streams.observer import Observer, ObserverGroup
 from tests.support.rtmp_driver import DEADLINE_S, LOOPBACK
 from tests.support.samples import AUDIO, VIDEO, Sample
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from penstock.protocol.connection import ConnectionSettings
 from penstock.relay.log import LogLimits
-from penstock.serve.observer import Observer
-from penstock.serve.send_ring import open_send_ring
 from penstock.serve.server import Server, raise_descriptor_limit
 from penstock.serve.settings import AppSettings, FlushPolicy, JoinPolicy, ServerSettings
+from penstock.serve.streams.observer import Observer
+from penstock.serve.streams.send_ring import open_send_ring
 from tests.support.processes import RunningProgram, running
 
 DEADLINE_S = 15.0

@@ -15,7 +15,7 @@ from typing import Self
 
 import trustme
 
-from penstock.serve.tls import TlsTransport
+from penstock.serve.connections.tls import TlsTransport
 from tests.support.cuts import whole
 
 RECEIVE_BYTES = 64 * 1024

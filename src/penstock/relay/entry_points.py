@@ -7,7 +7,7 @@ players that look at more of a stream before they show it. What lies before the 
 from collections import deque
 from typing import NamedTuple
 
-from penstock.relay.setup import Setup
+from penstock.relay.codec_config import CodecConfig
 
 _LOOKBACK_GAP_S = 0.5
 """Places to look back from are at least so far apart, so that a flood of key frames is not a flood of them."""
@@ -18,7 +18,7 @@ class EntryPoint(NamedTuple):
 
     position: int
     timestamp_ms: int
-    setup: Setup
+    setup: CodecConfig
     at: float
 
 

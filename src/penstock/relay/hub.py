@@ -31,7 +31,7 @@ class HubSettings:
     """How long a second publisher waits while the first is pinged."""
 
 
-class LiveStream:
+class HubStream:
     """One stream: its log, its publisher, and the time for which it may be without one."""
 
     def __init__(self, key: str, log: StreamLog, now: float) -> None:
@@ -87,7 +87,7 @@ class Hub:
     def __init__(self, new_log: Callable[[], StreamLog], settings: HubSettings | None = None) -> None:
         self._new_log = new_log
         self._settings = settings or HubSettings()
-        self.streams: dict[str, LiveStream] = {}
+        self.streams: dict[str, HubStream] = {}
 
     @property
     def settings(self) -> HubSettings:
@@ -103,22 +103,22 @@ class Hub:
             return PublishAnswer.REPLACE
         return PublishAnswer.WAIT
 
-    def begin(self, key: str, publisher: Hashable, now: float) -> LiveStream:
+    def begin(self, key: str, publisher: Hashable, now: float) -> HubStream:
         """A publication begins. Whoever published before must have been told already."""
         stream = self.streams.get(key)
         if stream is None:
-            stream = self.streams[key] = LiveStream(key, self._new_log(), now)
+            stream = self.streams[key] = HubStream(key, self._new_log(), now)
         stream.begin(publisher, now)
         return stream
 
-    def end(self, key: str) -> LiveStream | None:
+    def end(self, key: str) -> HubStream | None:
         """A stream is over."""
         stream = self.streams.pop(key, None)
         if stream is not None:
             stream.log.close()
         return stream
 
-    def expired(self, now: float) -> list[LiveStream]:
+    def expired(self, now: float) -> list[HubStream]:
         """Streams whose publisher did not come back in time."""
         return [
             stream for stream in self.streams.values() if stream.grace_until is not None and now >= stream.grace_until

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.media.frame import Frame, FrameKind
+from penstock.relay.codec_config import CodecConfig
 from penstock.relay.entry_points import EntryPoint, EntryPoints
 from penstock.relay.segment import ENTRY_BYTES, Entry, Segment, SegmentStore
-from penstock.relay.setup import Setup
 
 FrameEncoders = Mapping[FrameKind, Callable[[int, bytes], bytes]]
 """For each kind, time and payload to the encoding that all viewers share."""
@@ -117,7 +117,7 @@ class StreamLog:
         self._appended = 0
         """The position behind the last appended byte; flushed or not."""
         self._segment_target = limits.min_segment_bytes
-        self.setup = Setup()
+        self.setup = CodecConfig()
         self.head = 0
         """The position behind the last flushed byte: where in-step cursors stand."""
         self.held_bytes = 0
@@ -314,7 +314,7 @@ class StreamLog:
     def begin_anew(self) -> None:
         """Another publication continues the stream: what it consists of is for that one to say."""
         self.forget_entry_points()
-        self.setup = Setup()
+        self.setup = CodecConfig()
         self.has_video = False
 
     def clear_metadata(self) -> None:

@@ -15,24 +15,24 @@ from penstock import __version__
 from penstock.config import Config
 from penstock.config_units import Address
 from penstock.errors import ConfigError
-from penstock.serve.certificates import ReloadableTls
 from penstock.serve.configured import recording_settings_of, settings_of
-from penstock.serve.facts_observer import FactsObserver
-from penstock.serve.facts_writer import FactsLimits, FactsWriter
-from penstock.serve.http import HttpServer
-from penstock.serve.http_routes import OperatorRoutes
-from penstock.serve.log_observer import LogObserver, message_trace
+from penstock.serve.connections.certificates import ReloadableTls
+from penstock.serve.connections.transport import PlainTransport
+from penstock.serve.http.routes import OperatorRoutes
+from penstock.serve.http.server import HttpServer
 from penstock.serve.logs import configure_logs, get_logger
-from penstock.serve.memfd import MemfdStore, best_store
-from penstock.serve.meter import Meters
-from penstock.serve.metrics import MetricsObserver
-from penstock.serve.observer import Observer, ObserverGroup
-from penstock.serve.recorder import Recorder
-from penstock.serve.recording_facts import RecordingFacts
-from penstock.serve.recording_listener import RecordingListener, RecordingLog
-from penstock.serve.send_ring import open_send_ring
+from penstock.serve.recording.listener import RecordingListener, RecordingLog
+from penstock.serve.recording.recorder import Recorder
 from penstock.serve.server import Server, TransportFactory, raise_descriptor_limit
-from penstock.serve.transport import PlainTransport
+from penstock.serve.streams.memfd import MemfdStore, best_store
+from penstock.serve.streams.observer import Observer, ObserverGroup
+from penstock.serve.streams.send_ring import open_send_ring
+from penstock.serve.telemetry.facts_observer import FactsObserver
+from penstock.serve.telemetry.facts_writer import FactsLimits, FactsWriter
+from penstock.serve.telemetry.log_observer import LogObserver, message_trace
+from penstock.serve.telemetry.meter import Meters
+from penstock.serve.telemetry.metrics import MetricsObserver
+from penstock.serve.telemetry.recording_facts import RecordingFacts
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long another thread may keep the interpreter while the loop wants it: a send to a thousand viewers gives it up a
@@ -114,7 +114,7 @@ class Program:
         return f"{host}:{port}"
 
     def _serve_http(self, address: Address) -> str:
-        self._http = HttpServer(OperatorRoutes(self.server.station, self._metrics).routes())
+        self._http = HttpServer(OperatorRoutes(self.server.broker, self._metrics).routes())
         host = _host(address)
         try:
             port = self._http.start(host, address.port)
@@ -129,7 +129,7 @@ class Program:
         except ConfigError as error:
             self._log.warning("configuration not reloaded", reason=str(error))
         else:
-            self.server.station.apply(settings_of(config))
+            self.server.broker.apply(settings_of(config))
             self._log.info("configuration reloaded")
         if self._tls is not None:
             self._tls.reload()

@@ -3,11 +3,11 @@
 from penstock.config import AppConfig, Config
 from penstock.config_units import FlushGrid
 from penstock.protocol.connection import ConnectionSettings
+from penstock.relay.follower import FollowerLimits
 from penstock.relay.log import LogLimits
-from penstock.relay.tap import TapLimits
-from penstock.serve.archive import SegmentLimits
-from penstock.serve.recorder import RecordingSettings
-from penstock.serve.retention import RetentionLimits
+from penstock.serve.recording.archive import SegmentLimits
+from penstock.serve.recording.recorder import RecordingSettings
+from penstock.serve.recording.retention import RetentionLimits
 from penstock.serve.settings import AppSettings, FlushPolicy, JoinPolicy, ServerSettings
 
 
@@ -71,5 +71,5 @@ def recording_settings_of(config: Config) -> RecordingSettings:
             max_total_bytes=recording.max_total_bytes,
             min_free_bytes=recording.min_free_bytes,
         ),
-        tap=TapLimits(max_bytes=recording.max_backlog_bytes, max_age_s=recording.max_backlog_s),
+        follower=FollowerLimits(max_bytes=recording.max_backlog_bytes, max_age_s=recording.max_backlog_s),
     )

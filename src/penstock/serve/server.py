@@ -1,6 +1,6 @@
 """The server: listeners, limits on who gets in, the once-a-second sweep, and a graceful end.
 
-Owns accepting and turning away, and the order of shutting down. What connections do is `station`'s matter.
+Owns accepting and turning away, and the order of shutting down. What connections do is `broker`'s matter.
 """
 
 import errno
@@ -17,16 +17,16 @@ from ipaddress import ip_address
 from penstock.protocol.connection import MessageTrace
 from penstock.protocol.server_session import ServerSession
 from penstock.relay.segment import SegmentStore
-from penstock.serve.fan_out import FanOut
-from penstock.serve.memfd import best_store
-from penstock.serve.observer import Observer
-from penstock.serve.peer import Peer
+from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.transport import PlainTransport, Transport, prepare_socket
 from penstock.serve.reactor import READ, Reactor
-from penstock.serve.send_ring import SendRing
 from penstock.serve.settings import ServerSettings
-from penstock.serve.station import Station
-from penstock.serve.sweeper import Sweeper
-from penstock.serve.transport import PlainTransport, Transport, prepare_socket
+from penstock.serve.streams.broker import Broker
+from penstock.serve.streams.fan_out import FanOut
+from penstock.serve.streams.memfd import best_store
+from penstock.serve.streams.observer import Observer
+from penstock.serve.streams.reaper import Reaper
+from penstock.serve.streams.send_ring import SendRing
 
 _BACKLOG = 4096
 _ACCEPTS_PER_TURN = 64
@@ -65,9 +65,9 @@ class Server:
     ) -> None:
         self.observer = observer or Observer()
         self.reactor = Reactor(lambda error: self.observer.error(None, error))
-        self.station = Station(settings, store or best_store(), FanOut(ring), self.reactor, self.observer)
-        self._sweeper = Sweeper(self.station)
-        self.reactor.after_events = self.station.flusher.flush_dirty
+        self.broker = Broker(settings, store or best_store(), FanOut(ring), self.reactor, self.observer)
+        self._reaper = Reaper(self.broker)
+        self.reactor.after_events = self.broker.flusher.flush_dirty
         self._listeners: dict[int, tuple[socket.socket, TransportFactory]] = {}
         self._peer_numbers = itertools.count(1)
         self._connections_per_ip: Counter[str] = Counter()
@@ -97,17 +97,17 @@ class Server:
 
     def shut_down(self) -> None:
         """Stop accepting, tell everybody, let them hear it, then leave `run`."""
-        station = self.station
-        if station.is_closing:
+        broker = self.broker
+        if broker.is_closing:
             self.reactor.stop()
             return
         self._stop_listening()
-        station.say_goodbye()
+        broker.say_goodbye()
         self.reactor.call_later(_GOODBYE_S, self.reactor.stop)
         self._stop_when_empty()
 
     def _stop_when_empty(self) -> None:
-        if not self.station.peers:
+        if not self.broker.connections:
             self.reactor.stop()
         else:
             self.reactor.call_later(0.05, self._stop_when_empty)
@@ -117,7 +117,7 @@ class Server:
 
     def _sweep(self) -> None:
         self._sweep_later()
-        self._sweeper.sweep()
+        self._reaper.sweep()
 
     # Accepting.
 
@@ -151,9 +151,9 @@ class Server:
 
     def _admit(self, connection: socket.socket, address: tuple[str, int], factory: TransportFactory) -> None:
         ip, port = address[0], address[1]
-        settings = self.station.settings
+        settings = self.broker.settings
         reason = None
-        if len(self.station.peers) >= settings.max_connections:
+        if len(self.broker.connections) >= settings.max_connections:
             reason = ("connections", f"{settings.max_connections} are open")
         elif self._connections_per_ip[ip] >= settings.max_connections_per_ip and not (
             settings.exempts_loopback and ip_address(ip).is_loopback
@@ -176,11 +176,11 @@ class Server:
         session = ServerSession(
             nonce=secrets.token_bytes(1528),
             time_ms=int(time.monotonic() * 1000),
-            settings=self.station.settings.connection,
+            settings=self.broker.settings.connection,
             trace=self.trace_of(peer_id),
         )
-        peer = Peer(peer_id, f"{ip}:{port}", transport, session, self.station)
-        self.station.peers[peer_id] = peer
+        peer = RtmpConnection(peer_id, f"{ip}:{port}", transport, session, self.broker)
+        self.broker.connections[peer_id] = peer
         self._connections_per_ip[ip] += 1
         peer.on_close = lambda: self._forget_ip(ip)
         self.observer.connection_opened(peer)
@@ -200,8 +200,8 @@ class Server:
 
     def _close_everything(self) -> None:
         self._stop_listening()
-        for peer in list(self.station.peers.values()):
+        for peer in list(self.broker.connections.values()):
             peer.close("server shut down")
-        for channel in list(self.station.channels.values()):
-            self.station.end_stream(channel)
+        for live_stream in list(self.broker.live_streams.values()):
+            self.broker.end_stream(live_stream)
         self.reactor.close()

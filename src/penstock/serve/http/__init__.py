@@ -1,0 +1,1 @@
+"""Small answers over HTTP."""

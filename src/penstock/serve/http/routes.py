@@ -1,0 +1,91 @@
+"""What operators ask over HTTP: whether the server is alive, whether it takes connections, and its figures.
+
+Owns the answers and the way to them: the loop of the media path is asked by a call that it makes when it comes round,
+and is given up after a while. However often figures are asked for, they are taken at most once a second.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from http import HTTPStatus
+from typing import TypeVar
+
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from penstock.serve.http.server import Handler, Response
+from penstock.serve.streams.broker import Broker
+from penstock.serve.telemetry.metrics import Exposition, Figures, MetricsObserver
+
+Answer = TypeVar("Answer")
+
+_LOOP_ANSWERS_WITHIN_S = 2.0
+_FIGURES_KEPT_S = 1.0
+
+
+class OperatorRoutes:
+    """Answers in the HTTP thread about a server that lives in another."""
+
+    def __init__(self, broker: Broker, metrics: MetricsObserver) -> None:
+        self._station = broker
+        self._metrics = metrics
+        self._exposition = Exposition()
+        self._rendering = asyncio.Lock()
+        self._rendered = b""
+        self._rendered_until = 0.0
+
+    def routes(self) -> dict[str, Handler]:
+        """Paths and who answers them."""
+        return {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.metrics}
+
+    async def healthz(self) -> Response:
+        """Alive: the loop of the media path comes round."""
+        try:
+            await self._ask_loop(self._tell_closing)
+        except TimeoutError:
+            return _NO_ANSWER
+        return Response(HTTPStatus.OK, b"ok\n")
+
+    async def readyz(self) -> Response:
+        """Ready: it also takes new connections."""
+        try:
+            is_closing = await self._ask_loop(self._tell_closing)
+        except TimeoutError:
+            return _NO_ANSWER
+        if is_closing:
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, b"shutting down\n")
+        return Response(HTTPStatus.OK, b"ready\n")
+
+    async def metrics(self) -> Response:
+        """Figures for Prometheus."""
+        async with self._rendering:
+            now = asyncio.get_running_loop().time()
+            if now >= self._rendered_until:
+                try:
+                    figures = await self._ask_loop(self._tell_figures)
+                except TimeoutError:
+                    return _NO_ANSWER
+                self._rendered = self._exposition.render(figures)
+                self._rendered_until = now + _FIGURES_KEPT_S
+        return Response(HTTPStatus.OK, self._rendered, CONTENT_TYPE_LATEST)
+
+    async def _ask_loop(self, question: Callable[[Callable[[Answer], None]], None]) -> Answer:
+        answer: Future[Answer] = Future()
+
+        def done(value: Answer) -> None:
+            # Whoever asked may have given up.
+            if answer.set_running_or_notify_cancel():
+                answer.set_result(value)
+
+        self._station.reactor.call_from_thread(lambda: question(done))
+        return await asyncio.wait_for(asyncio.wrap_future(answer), _LOOP_ANSWERS_WITHIN_S)
+
+    # Questions, answered on the loop of the media path.
+
+    def _tell_closing(self, done: Callable[[bool], None]) -> None:
+        done(self._station.is_closing)
+
+    def _tell_figures(self, done: Callable[[Figures], None]) -> None:
+        self._metrics.take(self._station, done)
+
+
+_NO_ANSWER = Response(HTTPStatus.SERVICE_UNAVAILABLE, b"the media loop does not answer\n")

@@ -1,0 +1,1 @@
+"""Streams to FLV files."""

@@ -1,0 +1,175 @@
+"""The archive: the folder of recordings and everything in it, as the writer's thread sees it.
+
+Owns the folder from opening to closing: the manifest, the repair of what a crash left behind, and what is given up to
+make room. A folder that cannot be used is tried again after a pause. Listeners are told through `tell`, since they
+live on another thread.
+"""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from penstock.media.flv_repair import RepairState
+from penstock.serve.recording.listener import RecordingListener
+from penstock.serve.recording.manifest import Gap, Manifest, SegmentRow, SegmentStatus
+from penstock.serve.recording.recording_file import Disk, repair_file
+from penstock.serve.recording.retention import RetentionLimits, surplus
+
+_TIDY_INTERVAL_S: Final = 60.0
+_UNFINISHED: Final = frozenset((SegmentStatus.OPEN, SegmentStatus.FAILED))
+
+Notice = Callable[[RecordingListener], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLimits:
+    """When a file ends: at the first key frame past these."""
+
+    max_s: float = 3600.0
+    max_bytes: int = 2_000_000_000
+    retry_pause_s: float = 10.0
+    """How long to wait after the disk failed."""
+
+
+class Archive:
+    """One folder of recordings."""
+
+    def __init__(
+        self,
+        folder: Path,
+        limits: SegmentLimits,
+        retention: RetentionLimits,
+        *,
+        chunk_size: int,
+        disk: Disk,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+        tell: Callable[[Notice], None],
+    ) -> None:
+        self.limits = limits
+        self.chunk_size = chunk_size
+        self.disk = disk
+        self.clock = clock
+        self.manifest: Manifest | None = None
+        """None while the folder cannot be used."""
+        self._folder = folder
+        self._retention = retention
+        self._wall_clock = wall_clock
+        self._tell = tell
+        self._open_at = clock()
+        self._tidy_at = clock()
+
+    def wall_time(self, at: float) -> datetime:
+        """The time of day at a moment of the clock, to the millisecond."""
+        seconds = self._wall_clock() - (self.clock() - at)
+        return datetime.fromtimestamp(round(seconds, 3), UTC)
+
+    @property
+    def next_chore_at(self) -> float:
+        """When `do_chores` has something to do."""
+        return self._open_at if self.manifest is None else self._tidy_at
+
+    def do_chores(self, open_bytes: int) -> None:
+        """Open the folder if it is not open, and look after it once a minute. `open_bytes`: of files being written."""
+        now = self.clock()
+        try:
+            if self.manifest is None and now >= self._open_at:
+                self._open_at = now + self.limits.retry_pause_s
+                self._open()
+            if self.manifest is not None and now >= self._tidy_at:
+                self._tidy_at = now + _TIDY_INTERVAL_S
+                self._tidy(self.manifest, open_bytes)
+        except OSError as error:
+            self.disturbed(f"{error.filename or self._folder}: {error.strerror or error}")
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self.manifest is not None:
+            self.manifest.close()
+            self.manifest = None
+
+    # What recordings tell.
+
+    def started(self, row: SegmentRow) -> None:
+        """A file was begun, or is gone on with."""
+        self._tell(lambda listener: listener.recording_started(row))
+
+    def ended(self, row: SegmentRow) -> None:
+        """A file is finished or has failed: time to look whether there are too many."""
+        self._tell(lambda listener: listener.segment_closed(row))
+        self._tidy_at = self.clock()
+
+    def missed(self, row: SegmentRow, gap: Gap) -> None:
+        """Some of the stream is not in the file."""
+        self._tell(lambda listener: listener.gap(row, gap))
+
+    def failed(self, stream_key: str, reason: str) -> None:
+        """Nothing is recorded of a stream for a while."""
+        self._tell(lambda listener: listener.failed(stream_key, reason))
+
+    def disturbed(self, reason: str) -> None:
+        """The folder cannot be used or looked after as it should."""
+        self._tell(lambda listener: listener.archive_failed(reason))
+
+    # The folder.
+
+    def _open(self) -> None:
+        manifest = Manifest(self._folder)
+        try:
+            for row in [row for row in manifest.rows.values() if row.status in _UNFINISHED]:
+                self._repair(manifest, row)
+        except OSError:
+            manifest.close()
+            raise
+        self.manifest = manifest
+
+    def _repair(self, manifest: Manifest, row: SegmentRow) -> None:
+        """Make a file whole that was being written when the server or the disk stopped."""
+        try:
+            report, keyframes = repair_file(self.disk, manifest.path_of(row))
+        except FileNotFoundError:
+            manifest.save(replace(row, status=SegmentStatus.DELETED, reason="the file is not there"))
+            return
+        except OSError as error:
+            self._give_up(manifest, row, error.strerror or str(error))
+            return
+        if report.state is RepairState.UNUSABLE:
+            self._give_up(manifest, row, f"nothing in it can be used: {report.reason}")
+            return
+        repaired = replace(
+            row,
+            status=SegmentStatus.REPAIRED,
+            reason=row.reason or report.reason,
+            ended_at=row.ended_at or row.started_at + timedelta(milliseconds=report.duration_ms),
+            duration_ms=report.duration_ms,
+            bytes=report.file_bytes,
+            keyframes=keyframes,
+            last_timestamp_ms=max(row.last_timestamp_ms, row.first_timestamp_ms + report.duration_ms),
+        )
+        manifest.save(repaired)
+        self._tell(lambda listener: listener.segment_closed(repaired))
+
+    def _give_up(self, manifest: Manifest, row: SegmentRow, reason: str) -> None:
+        """A file that cannot be repaired stays as it is; it is tried again at each start."""
+        if row.status is not SegmentStatus.FAILED:
+            failed = replace(row, status=SegmentStatus.FAILED, reason=reason)
+            manifest.save(failed)
+            self._tell(lambda listener: listener.segment_closed(failed))
+
+    def _tidy(self, manifest: Manifest, open_bytes: int) -> None:
+        free_bytes = self.disk.free_bytes(self._folder)
+        rows = list(manifest.rows.values())
+        now = self.wall_time(self.clock())
+        for row, reason in surplus(rows, self._retention, now=now, open_bytes=open_bytes, free_bytes=free_bytes):
+            self._delete(manifest, row, reason)
+
+    def _delete(self, manifest: Manifest, row: SegmentRow, reason: str) -> None:
+        self.disk.delete(manifest.path_of(row))
+        deleted = replace(row, status=SegmentStatus.DELETED, reason=reason)
+        # On a full disk the row may have to wait; the room that was made is what counts.
+        with contextlib.suppress(OSError):
+            manifest.save(deleted)
+        self._tell(lambda listener: listener.segment_deleted(deleted))

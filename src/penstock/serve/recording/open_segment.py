@@ -1,0 +1,199 @@
+"""The segment being written: a file, its row in the manifest and the time in it.
+
+Owns what a segment begins with, what it says of itself at its end, and how the stream's time becomes the file's: less
+the time of its first message; a message older than that gets the time of the one before it. Decides nothing about when
+to begin or end. Every call may raise the disk's own OSError, and `fail` is the answer to that.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from penstock.amf import AmfValue
+from penstock.media.describe import describe_audio, describe_video
+from penstock.media.flv_metadata import read_flv_metadata
+from penstock.media.frame import Frame, FrameKind, SetupSlot
+from penstock.media.packets import PacketKind
+from penstock.relay.codec_config import CodecConfig
+from penstock.relay.payload import Payload
+from penstock.relay.segment import Entry
+from penstock.serve.recording.file_names import file_names
+from penstock.serve.recording.manifest import Gap, Manifest, SegmentRow, SegmentStatus
+from penstock.serve.recording.recording_file import Disk, RecordingFile
+
+_APPEND_PAUSE_MS: Final = 40
+"""Between the last message of a file and what is appended to it: a frame of video, two of audio."""
+_MAX_GAPS: Final = 500
+_DECODER_SETUP: Final = frozenset((PacketKind.SETUP, PacketKind.MULTICHANNEL_CONFIG))
+
+
+class OpenSegment:
+    """One file of a recording."""
+
+    def __init__(self, manifest: Manifest, file: RecordingFile, row: SegmentRow, base_ms: int) -> None:
+        self.row = row
+        self._manifest = manifest
+        self._file = file
+        self._base_ms = base_ms
+        self._time_ms = file.index.last_ms or 0
+        self._setup: dict[SetupSlot, bytes] = {}
+        self._last_timestamp_ms = row.last_timestamp_ms
+
+    @classmethod
+    def begin(
+        cls, disk: Disk, manifest: Manifest, row: SegmentRow, setup: CodecConfig, started_at: datetime
+    ) -> "OpenSegment":
+        """Begin a file with the set-up in force. Of the row, the path and what the set-up tells are filled in."""
+        metadata, *others = setup.joining_frames(row.first_timestamp_ms)
+        names = file_names(row.app, row.stream, started_at)
+        file = RecordingFile.create(disk, manifest.folder, names, _members_of(metadata))
+        segment = cls(manifest, file, replace(row, path=file.path.name), row.first_timestamp_ms)
+        for frame in others:
+            segment.add_setup(frame)
+        manifest.save(segment.row)
+        return segment
+
+    @classmethod
+    def go_on(
+        cls, disk: Disk, manifest: Manifest, row: SegmentRow, setup: CodecConfig, timestamp_ms: int
+    ) -> "OpenSegment | None":
+        """Go on with a finished file at a time of the stream; None if its set-up is another or it cannot be used."""
+        try:
+            file = RecordingFile.reopen(disk, manifest.path_of(row))
+        except FileNotFoundError:
+            return None
+        if file is None:
+            return None
+        base_ms = timestamp_ms - (file.index.last_ms or 0) - _APPEND_PAUSE_MS
+        open_row = replace(row, status=SegmentStatus.OPEN, reason=None, ended_at=None)
+        segment = cls(manifest, file, replace(open_row, last_timestamp_ms=timestamp_ms), base_ms)
+        for frame in file.setup_frames:
+            segment._remember(frame)
+        if segment._setup != _decoder_setup(setup):
+            file.close()
+            return None
+        segment.add_gap(Gap(segment._time_ms, _APPEND_PAUSE_MS, 0, 0, "appended by a later publication"))
+        manifest.save(segment.row)
+        return segment
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of the file."""
+        return self._file.file_bytes
+
+    def time_of(self, timestamp_ms: int) -> int:
+        """A time of the stream as a time in the file."""
+        time_ms = timestamp_ms - self._base_ms
+        return time_ms if time_ms >= 0 else self._time_ms
+
+    @property
+    def time_ms(self) -> int:
+        """The time in the file of the last message."""
+        return self._time_ms
+
+    def is_changed_by(self, frame: Frame) -> bool:
+        """Whether a set-up message is another than the one that players began this file with."""
+        return any(self._setup.get(slot, frame.payload) != frame.payload for slot in _decoder_slots(frame))
+
+    def lacks(self, frame: Frame) -> bool:
+        """Whether a set-up message is not in the file as it is."""
+        return any(self._setup.get(slot) != frame.payload for slot in _decoder_slots(frame))
+
+    def add_setup(self, frame: Frame) -> None:
+        """Add a set-up message. Encoders and relays stamp it with anything: it gets no time before the last message."""
+        self._remember(frame)
+        self._describe(frame.kind, frame.payload)
+        time_ms = max(self._time_ms, frame.timestamp_ms - self._base_ms)
+        self._file.add(frame.kind, time_ms, frame.payload, is_key=False)
+
+    def add(self, entry: Entry, payload: Payload) -> None:
+        """Add a message of the stream."""
+        self._time_ms = self.time_of(entry.timestamp_ms)
+        self._last_timestamp_ms = max(self._last_timestamp_ms, entry.timestamp_ms)
+        if (entry.kind is FrameKind.VIDEO and self.row.video is None) or (
+            entry.kind is FrameKind.AUDIO and self.row.audio is None
+        ):
+            self._describe(entry.kind, bytes(payload))
+        self._file.add(entry.kind, self._time_ms, payload, is_key=entry.is_key)
+
+    def add_gap(self, gap: Gap) -> None:
+        """Note that some of the stream is missing. Of very many gaps, the last ones become one."""
+        gaps = self.row.gaps
+        if len(gaps) >= _MAX_GAPS:
+            last = gaps[-1]
+            gap = replace(
+                last,
+                length_ms=gap.at_ms + gap.length_ms - last.at_ms,
+                dropped_messages=last.dropped_messages + gap.dropped_messages,
+                dropped_bytes=last.dropped_bytes + gap.dropped_bytes,
+            )
+            gaps = gaps[:-1]
+        self.row = replace(self.row, gaps=(*gaps, gap))
+        self._manifest.save(self.row, is_synced=False)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the disk has taken everything that was added."""
+        return self._file.is_written
+
+    def flush(self) -> None:
+        """Write what was added."""
+        self._file.flush()
+
+    def finish(self, ended_at: datetime) -> None:
+        """Close it, with everything that is known of it."""
+        self._file.finish()
+        self.row = replace(
+            self.row,
+            status=SegmentStatus.CLOSED,
+            ended_at=ended_at,
+            duration_ms=self._file.duration_ms,
+            bytes=self._file.file_bytes,
+            keyframes=self._file.keyframes,
+            last_timestamp_ms=self._last_timestamp_ms,
+        )
+        self._manifest.save(self.row)
+
+    def fail(self, reason: str, ended_at: datetime) -> None:
+        """Close it as it is, made whole if the disk allows. Does not raise."""
+        report = self._file.abandon()
+        duration_ms = self._file.duration_ms if report is None else report.duration_ms
+        self.row = replace(
+            self.row,
+            status=SegmentStatus.FAILED,
+            reason=reason,
+            ended_at=ended_at,
+            duration_ms=duration_ms,
+            bytes=self._file.file_bytes if report is None else report.file_bytes,
+            keyframes=self._file.keyframes,
+            last_timestamp_ms=min(self._last_timestamp_ms, self._base_ms + duration_ms),
+        )
+        # The manifest is on the same disk; the row goes out with the next one that the disk takes.
+        with contextlib.suppress(OSError):
+            self._manifest.save(self.row)
+
+    def _remember(self, frame: Frame) -> None:
+        self._setup |= dict.fromkeys(_decoder_slots(frame), frame.payload)
+
+    def _describe(self, kind: FrameKind, payload: bytes) -> None:
+        if kind is FrameKind.VIDEO:
+            self.row = replace(self.row, video=describe_video(payload) or self.row.video)
+        elif kind is FrameKind.AUDIO:
+            self.row = replace(self.row, audio=describe_audio(payload) or self.row.audio)
+
+
+def _decoder_slots(frame: Frame) -> list[SetupSlot]:
+    return [slot for slot in frame.setup_slots if slot.packet_kind in _DECODER_SETUP]
+
+
+def _decoder_setup(setup: CodecConfig) -> dict[SetupSlot, bytes]:
+    return {slot: frame.payload for frame in setup.frames for slot in _decoder_slots(frame)}
+
+
+def _members_of(metadata: Frame) -> Mapping[str, AmfValue]:
+    match read_flv_metadata(metadata.payload):
+        case (_, dict(members)):
+            return members
+    return {}

@@ -1,0 +1,254 @@
+"""The recorder: which streams are recorded, and the way of their messages to the thread that writes them.
+
+Owns the media path's side of recording. A stream is recorded if the operator's patterns name it, or if its publisher
+asks for it and the operator records anything at all. Its messages reach the writer through a follower, a few times a
+second and all streams together; nothing here opens, reads or writes a file, and nothing waits for one that does. When
+the disk is slow, followers lag as far as they may and then give up whole GOPs.
+
+A publisher that comes back within its grace goes on with its recording, whatever it asks for then. A stream that
+begins anew is a new recording, unless it is published as `append`.
+"""
+
+import fnmatch
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.amf import printable
+from penstock.relay.follower import Follower, FollowerBatch, FollowerLimits
+from penstock.relay.log import Flush
+from penstock.serve.logs import get_logger
+from penstock.serve.recording.archive import Archive, Notice, SegmentLimits
+from penstock.serve.recording.listener import RecordingListener
+from penstock.serve.recording.recording import RecordingOrder
+from penstock.serve.recording.recording_file import Disk
+from penstock.serve.recording.retention import RetentionLimits
+from penstock.serve.recording.writer_thread import Begin, Continue, End, RecordingThread, Stop, Take
+from penstock.serve.streams.observer import Observer
+
+if TYPE_CHECKING:
+    from penstock.serve.connections.rtmp_connection import RtmpConnection
+    from penstock.serve.streams.broker import Broker
+    from penstock.serve.streams.live_stream import LiveStream
+
+_HAND_OVER_INTERVAL_S: Final = 0.25
+"""Often enough to lose little in a crash, seldom enough that the writer wakes up for many messages at once."""
+_MAX_IN_FLIGHT_BYTES: Final = 32 * 1024 * 1024
+_MAX_STREAM_IN_FLIGHT_BYTES: Final = 8 * 1024 * 1024
+"""What the writer has at a time, of all streams and of one: it cannot be dropped any more."""
+_STALLED_S: Final = 8.0
+_ASKS_FOR_RECORDING: Final = frozenset(("record", "append"))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSettings:
+    """What is recorded, where, and how much is kept."""
+
+    folder: Path
+    streams: tuple[str, ...] = ()
+    """Patterns of APP/STREAM. None at all: nothing is recorded, whatever publishers ask for."""
+    segments: SegmentLimits = field(default_factory=SegmentLimits)
+    retention: RetentionLimits = field(default_factory=RetentionLimits)
+    follower: FollowerLimits = field(default_factory=FollowerLimits)
+    max_total_backlog_bytes: int = 256 * 1024 * 1024
+    """What all streams together may keep in memory for a slow disk."""
+
+    def records(self, stream_key: str, publishing_type: str) -> bool:
+        """Whether a stream that is published so is to be recorded."""
+        if not self.streams:
+            return False
+        if publishing_type in _ASKS_FOR_RECORDING:
+            return True
+        return any(fnmatch.fnmatchcase(stream_key, pattern) for pattern in self.streams)
+
+
+class _Feed:
+    """one recorded stream, as a listener to its flushes."""
+
+    def __init__(self, recorder: "Recorder", live_stream: "LiveStream", recording_id: str) -> None:
+        self.recording_id = recording_id
+        self.follower = Follower(live_stream.log, recorder.settings.follower)
+        self._recorder = recorder
+
+    def on_flush(self, flush: Flush, now: float) -> None:
+        """New messages are in the log."""
+        self.follower.on_flush(flush, now)
+        self._recorder.tick(now)
+
+    def hand_over(self, thread: RecordingThread, max_bytes: int | None = None) -> int:
+        """Give the writer what is there, about as much as is allowed. How much that was."""
+        before_bytes = self.follower.backlog_bytes
+        batches = self.follower.take(max_bytes)
+        taken_bytes = before_bytes - self.follower.backlog_bytes
+        if batches:
+            thread.submit(Take(self.recording_id, batches, lambda: self._give_back(batches)))
+        return taken_bytes
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """What the writer has of it."""
+        return self.follower.held_bytes - self.follower.backlog_bytes
+
+    def _give_back(self, batches: list[FollowerBatch]) -> None:
+        for batch in batches:
+            self.follower.done(batch)
+
+
+class Recorder(Observer):
+    """Records streams. To be joined to the other observers; its calls belong to the thread of the media path."""
+
+    def __init__(
+        self,
+        settings: RecordingSettings,
+        chunk_size: int,
+        listeners: Sequence[RecordingListener] = (),
+        *,
+        disk: Disk | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`chunk_size` is the one that the server's logs are encoded with."""
+        self.settings = settings
+        self._listeners = tuple(listeners)
+        self._feeds: dict[str, _Feed] = {}
+        self._ending: list[_Feed] = []
+        """Those of streams that are over, until the writer has given everything back."""
+        self._ticked_at = 0.0
+        self._told_stall_since: float | None = None
+        self._dropped_by_ended = 0
+
+        def new_archive(tell: Callable[[Notice], None]) -> Archive:
+            return Archive(
+                settings.folder,
+                settings.segments,
+                settings.retention,
+                chunk_size=chunk_size,
+                disk=disk or Disk(),
+                clock=clock,
+                wall_clock=wall_clock,
+                tell=tell,
+            )
+
+        self._thread = RecordingThread(new_archive)
+
+    @property
+    def recordings(self) -> int:
+        """How many streams are being recorded."""
+        return len(self._feeds)
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Bytes that are kept in memory until the disk has taken them."""
+        return sum(feed.follower.held_bytes for feed in (*self._feeds.values(), *self._ending))
+
+    @property
+    def dropped_messages(self) -> int:
+        """Messages that are in no file because the disk was too slow or failed."""
+        dropped_by_taps = sum(feed.follower.dropped_messages for feed in self._feeds.values())
+        return dropped_by_taps + self._dropped_by_ended + self._thread.dropped_messages
+
+    def start(self) -> None:
+        """Begin. What the last run left unfinished is repaired first; streams that come meanwhile wait."""
+        self._thread.start()
+
+    def close(self, deadline_s: float) -> bool:
+        """Have everything written that was accepted, and end. False if the disk did not take it in time."""
+        for feed in self._feeds.values():
+            self._end(feed)
+        self._feeds.clear()
+        self._thread.submit(Stop())
+        is_done = self._thread.join(deadline_s)
+        self._collect()
+        return is_done
+
+    # What the media path tells.
+
+    def publish_started(self, _peer: "RtmpConnection", live_stream: "LiveStream", publishing_type: str) -> None:
+        """Record it if it is to be; a stream that is being recorded goes on."""
+        feed = self._feeds.get(live_stream.key)
+        if feed is not None:
+            position = live_stream.log.head + live_stream.log.unflushed_bytes
+            self._thread.submit(Continue(feed.recording_id, position))
+            return
+        if not self.settings.records(live_stream.key, publishing_type):
+            return
+        feed = _Feed(self, live_stream, secrets.token_hex(8))
+        # The manifest is JSON, which cannot hold bytes that are no text.
+        app, stream = printable(live_stream.app_name), printable(live_stream.stream_name)
+        order = RecordingOrder(feed.recording_id, app, stream, is_append=publishing_type == "append")
+        self._thread.submit(Begin(order))
+        self._feeds[live_stream.key] = feed
+        live_stream.listeners.append(feed)
+
+    def stream_closed(self, live_stream: "LiveStream") -> None:
+        """Its recording ends with its last message."""
+        feed = self._feeds.pop(live_stream.key, None)
+        if feed is not None:
+            live_stream.listeners.remove(feed)
+            self._end(feed)
+
+    def second_passed(self, broker: "Broker") -> None:
+        """Look after streams that send nothing."""
+        self.tick(broker.reactor.now)
+
+    def tick(self, now: float) -> None:
+        """Hand over what has come, take back what is done, and tell what there is to tell, a few times a second."""
+        if now - self._ticked_at < _HAND_OVER_INTERVAL_S:
+            return
+        self._ticked_at = now
+        self._collect()
+        self._hand_over()
+        self._keep_within_allowance(now)
+        self._watch_the_disk(now)
+
+    def _hand_over(self) -> None:
+        """Give the writer as much as it may have, the streams in turn."""
+        max_bytes = min(_MAX_IN_FLIGHT_BYTES, self.settings.max_total_backlog_bytes // 2)
+        room_bytes = max_bytes - sum(feed.in_flight_bytes for feed in (*self._feeds.values(), *self._ending))
+        for key, feed in list(self._feeds.items()):
+            stream_room_bytes = min(room_bytes, _MAX_STREAM_IN_FLIGHT_BYTES - feed.in_flight_bytes)
+            if stream_room_bytes > 0:
+                room_bytes -= feed.hand_over(self._thread, stream_room_bytes)
+                # Whoever had its turn comes last in the next round.
+                self._feeds[key] = self._feeds.pop(key)
+
+    def _end(self, feed: _Feed) -> None:
+        feed.hand_over(self._thread)
+        self._dropped_by_ended += feed.follower.dropped_messages
+        self._thread.submit(End(feed.recording_id))
+        self._ending.append(feed)
+
+    def _keep_within_allowance(self, now: float) -> None:
+        """All streams together: those that hold most give up GOPs first."""
+        excess_bytes = self.backlog_bytes - self.settings.max_total_backlog_bytes
+        while excess_bytes > 0:
+            followers = [feed.follower for feed in self._feeds.values() if feed.follower.has_backlog]
+            if not followers:
+                return
+            follower = max(followers, key=lambda follower: follower.backlog_bytes)
+            held_bytes = follower.held_bytes
+            follower.drop_oldest_gop(now)
+            excess_bytes -= held_bytes - follower.held_bytes
+
+    def _watch_the_disk(self, now: float) -> None:
+        busy_since = self._thread.busy_since
+        if busy_since is not None and busy_since != self._told_stall_since and now - busy_since >= _STALLED_S:
+            self._told_stall_since = busy_since
+            stalled_s = now - busy_since
+            self._tell(lambda listener: listener.stalled(stalled_s))
+
+    def _collect(self) -> None:
+        self._thread.take_back()
+        self._ending = [feed for feed in self._ending if feed.follower.held_bytes]
+        for notice in self._thread.notices():
+            self._tell(notice)
+
+    def _tell(self, notice: Notice) -> None:
+        for listener in self._listeners:
+            try:
+                notice(listener)
+            except Exception:  # whoever listens must not disturb the media path
+                get_logger().error("Listener to recordings failed", exc_info=True)

@@ -1,0 +1,1 @@
+"""Live streams, who publishes and watches them, and the fan-out."""

@@ -1,0 +1,1 @@
+"""What happens, as log lines, facts and figures."""

@@ -1,0 +1,190 @@
+"""From what happens on the server to log lines.
+
+Owns the words and levels. Info has the life of connections, publications and views; warnings are what an operator may
+have to act on, at most one a second of each sort, with the number of those held back; debug has every protocol message.
+Fields are those that `logs` names.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+
+from penstock.errors import ProtocolViolation
+from penstock.protocol.connection import MessageTrace
+from penstock.protocol.message import Message
+from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.logs import OncePerSecond, get_logger
+from penstock.serve.streams.live_stream import LiveStream
+from penstock.serve.streams.observer import Observer
+from penstock.serve.streams.viewer import Viewer
+
+
+class LogObserver(Observer):
+    """Says what happens. To be made after logs are configured."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = get_logger()
+        self._clock = clock
+        self._limiters: dict[str, OncePerSecond] = {}
+
+    # Connections.
+
+    def connection_opened(self, connection: RtmpConnection) -> None:
+        """A socket was accepted."""
+        self._log.info(
+            f"Connection accepted from {connection.address}", conn_id=connection.id, peer_addr=connection.address
+        )
+
+    def handshake_completed(self, connection: RtmpConnection) -> None:
+        """The RTMP handshake is done."""
+        self._log.info("Handshake completed", conn_id=connection.id, peer_addr=connection.address)
+
+    def connected(self, connection: RtmpConnection) -> None:
+        """A connect was accepted."""
+        self._log.info(
+            f"connect command from app={connection.app}",
+            conn_id=connection.id,
+            peer_addr=connection.address,
+            app=connection.app,
+            client=connection.client,
+        )
+
+    def stream_created(self, connection: RtmpConnection, stream_id: int) -> None:
+        """A message stream was made."""
+        self._log.info(
+            f"createStream allocated streamID={stream_id}",
+            conn_id=connection.id,
+            peer_addr=connection.address,
+            msid=stream_id,
+        )
+
+    def connection_closed(self, connection: RtmpConnection, reason: str) -> None:
+        """A connection is gone."""
+        self._log.info(
+            f"Connection closed: {reason}", conn_id=connection.id, peer_addr=connection.address, reason=reason
+        )
+
+    # Streams.
+
+    def publish_started(self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str) -> None:
+        """A publication began."""
+        self._log.info(
+            f"publish started: {live_stream.key}",
+            conn_id=connection.id,
+            peer_addr=connection.address,
+            stream_key=live_stream.key,
+            role="publisher",
+            publishing_type=publishing_type,
+        )
+
+    def publish_stopped(self, connection: RtmpConnection, live_stream: LiveStream, reason: str) -> None:
+        """A publication ended."""
+        self._log.info(
+            f"publish stopped: {live_stream.key}",
+            conn_id=connection.id,
+            peer_addr=connection.address,
+            stream_key=live_stream.key,
+            reason=reason,
+        )
+
+    def codecs_known(self, live_stream: LiveStream, text: str) -> None:
+        """What a stream consists of."""
+        self._log.info(f"Stream {live_stream.key}: {text}", stream_key=live_stream.key, codecs=text)
+
+    def stream_closed(self, live_stream: LiveStream) -> None:
+        """A stream is over."""
+        self._log.info(f"Stream {live_stream.key} ended", stream_key=live_stream.key)
+
+    def play_started(self, viewer: Viewer) -> None:
+        """A viewer was let in."""
+        self._log.info(
+            f"play started: {viewer.key}",
+            conn_id=viewer.connection.id,
+            peer_addr=viewer.connection.address,
+            stream_key=viewer.key,
+            role="viewer",
+        )
+
+    def play_stopped(self, viewer: Viewer, reason: str) -> None:
+        """A viewer is gone, or its stream is."""
+        self._log.info(
+            f"play stopped: {viewer.key}",
+            conn_id=viewer.connection.id,
+            peer_addr=viewer.connection.address,
+            stream_key=viewer.key,
+            reason=reason,
+            sent_bytes=viewer.sent_bytes,
+            skips=viewer.skips,
+        )
+
+    # What an operator may have to act on.
+
+    def violation(self, connection: RtmpConnection, violation: ProtocolViolation) -> None:
+        """A peer broke the protocol."""
+        self._warn("Protocol violation", conn_id=connection.id, peer_addr=connection.address, reason=str(violation))
+
+    def limit_hit(self, limit: str, detail: str) -> None:
+        """Somebody was turned away."""
+        self._warn(f"Limit hit: {limit}", limit=limit, reason=detail)
+
+    def publish_refused(self, connection: RtmpConnection, key: str, reason: str) -> None:
+        """A publication was turned away."""
+        self._warn(
+            "Publish refused", conn_id=connection.id, peer_addr=connection.address, stream_key=key, reason=reason
+        )
+
+    def viewer_skipped(self, viewer: Viewer, skipped_bytes: int) -> None:
+        """A viewer fell behind and lost some."""
+        self._warn_of_viewer("Slow viewer skipped to the newest key frame", viewer, skipped_bytes=skipped_bytes)
+
+    def viewer_stalled(self, viewer: Viewer, stalled_s: float) -> None:
+        """A viewer takes nothing."""
+        self._warn_of_viewer("Slow viewer takes nothing", viewer, stalled_s=round(stalled_s, 1))
+
+    def error(self, connection: RtmpConnection | None, error: BaseException) -> None:
+        """A bug of ours was caught."""
+        fields = {} if connection is None else {"conn_id": connection.id, "peer_addr": connection.address}
+        swallowed = self._admit("error")
+        if swallowed is not None:
+            self._log.error("Internal error", swallowed=swallowed, exc_info=error, **fields)
+
+    def message_ignored(self, connection: RtmpConnection, type_id: int, reason: str) -> None:
+        """A message changed nothing."""
+        self._log.debug("Message ignored", conn_id=connection.id, msg_type=type_id, reason=reason)
+
+    def _warn_of_viewer(self, text: str, viewer: Viewer, **fields: object) -> None:
+        connection = viewer.connection
+        self._warn(text, conn_id=connection.id, peer_addr=connection.address, stream_key=viewer.key, **fields)
+
+    def _warn(self, text: str, **fields: object) -> None:
+        swallowed = self._admit(text)
+        if swallowed is not None:
+            self._log.warning(text, **fields, swallowed=swallowed)
+
+    def _admit(self, sort: str) -> int | None:
+        # The texts are ours and few, so this does not grow.
+        limiter = self._limiters.get(sort)
+        if limiter is None:
+            limiter = self._limiters[sort] = OncePerSecond(self._clock)
+        return limiter.admit()
+
+
+def message_trace(conn_id: str, hex_dump_bytes: int) -> MessageTrace | None:
+    """What a session shows its messages to: a debug line each. None where debug is off, at no cost at all."""
+    log = get_logger(conn_id=conn_id)
+    if not log.is_enabled_for(logging.DEBUG):
+        return None
+
+    def trace(direction: str, message: Message) -> None:
+        fields: dict[str, object] = {"bytes": message.payload[:hex_dump_bytes]} if hex_dump_bytes else {}
+        log.debug(
+            f"Message {direction}",
+            msg_type=message.type_id,
+            csid=message.chunk_stream_id,
+            msid=message.stream_id,
+            timestamp=message.timestamp_ms,
+            length=len(message.payload),
+            **fields,
+        )
+
+    return trace
