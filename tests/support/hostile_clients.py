@@ -7,7 +7,7 @@ a deadline. What the server answers is searched for words, not read.
 import socket
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Self
 
@@ -17,6 +17,10 @@ AUDIO, VIDEO, AMF3_DATA, AMF3_COMMAND, DATA, COMMAND, AGGREGATE = 8, 9, 15, 17, 
 SET_BUFFER_LENGTH, PING_REQUEST, PING_RESPONSE = 3, 6, 7
 DEFAULT_CHUNK_BYTES = 128
 WRITE_BYTES = 64 * 1024
+ATTACK_BPS = 20_000_000
+"""What all attackers of a flood send together."""
+_TICK_S = 0.02
+_MAX_BURST_S = 0.1
 GREETING = b"\x03" + bytes(1536)
 
 AmfLike = str | float | None | dict[str, "AmfLike"]
@@ -206,21 +210,84 @@ def hostile_crowd(port: int, size: int) -> Iterator[list[HostileClient]]:
         yield [stack.enter_context(HostileClient(port)) for _ in range(size)]
 
 
-def flood(attacks: Iterable[tuple[HostileClient, bytes]], seconds: float) -> list[int]:
-    """Push each client's bytes again and again, never reading. How many bytes were taken of each."""
-    loads = [(client, data * max(1, WRITE_BYTES // len(data))) for client, data in attacks]
-    taken = [0] * len(loads)
-    give_up_at = time.monotonic() + seconds
-    while time.monotonic() < give_up_at:
-        pushed = 0
-        for index, (client, load) in enumerate(loads):
-            # From where the last push was cut, so that messages stay whole.
-            count = client.push(load[taken[index] % len(load) :])
-            taken[index] += count
-            pushed += count
-        if not pushed:
-            time.sleep(0.01)
-    return taken
+def flood(
+    attacks: Iterable[tuple[HostileClient, bytes]],
+    seconds: float,
+    *,
+    bps: float = ATTACK_BPS,
+    reads: bool = False,
+    audience: Iterable[HostileClient] = (),
+    comes_back: Callable[[], HostileClient] | None = None,
+) -> list[int]:
+    """Push each client's bytes again and again, `bps` in all, until all clients are closed or the time is over.
+
+    What is not taken when it is due is not sent later. Answers are thrown away unread, or left where they are without
+    `reads`; the audience only reads. `comes_back`: another in the place of one that was closed. How many bytes were
+    taken of each place.
+    """
+    attackers = [_Attacker(client, data) for client, data in attacks]
+    readers = [_Attacker(client, b"") for client in audience]
+    filled_at = time.monotonic()
+    give_up_at = filled_at + seconds
+    while filled_at < give_up_at and (standing := [attacker for attacker in attackers if not attacker.is_closed]):
+        time.sleep(_TICK_S)
+        now = time.monotonic()
+        share_bytes = bps / 8 * min(now - filled_at, _MAX_BURST_S) / len(standing)
+        filled_at = now
+        for attacker in (*standing, *readers) if reads else readers:
+            attacker.drain()
+        for attacker in standing:
+            attacker.push(share_bytes)
+            if attacker.is_closed and comes_back is not None:
+                attacker.begin_anew(comes_back())
+    return [attacker.taken_bytes for attacker in attackers]
+
+
+class _Attacker:
+    """One client of a flood, with the place in its bytes where the last push was cut, so that messages stay whole."""
+
+    _waste = bytearray(1 << 20)
+
+    def __init__(self, client: HostileClient, data: bytes) -> None:
+        self._load = memoryview(data * max(1, WRITE_BYTES // max(1, len(data))))
+        self._due_bytes = 0.0
+        self.taken_bytes = 0
+        self.begin_anew(client)
+
+    def begin_anew(self, client: HostileClient) -> None:
+        """From the first byte, on this connection."""
+        client.socket.setblocking(False)
+        self._socket = client.socket
+        self._at = 0
+        self.is_closed = False
+
+    def push(self, share_bytes: float) -> None:
+        """As much as is due and taken."""
+        self._due_bytes += share_bytes
+        due_bytes = int(self._due_bytes)
+        self._due_bytes -= due_bytes
+        while due_bytes > 0:
+            try:
+                taken = self._socket.send(self._load[self._at : self._at + due_bytes])
+            except BlockingIOError:
+                return
+            except OSError:
+                self.is_closed = True
+                return
+            self.taken_bytes += taken
+            due_bytes -= taken
+            self._at = (self._at + taken) % len(self._load)
+
+    def drain(self) -> None:
+        """Forget what has come. MSG_TRUNC: the kernel drops it without a copy."""
+        with suppress(BlockingIOError):
+            try:
+                while taken := self._socket.recv_into(self._waste, 0, socket.MSG_TRUNC):
+                    if taken < len(self._waste):
+                        return
+            except ConnectionError:
+                pass
+            self.is_closed = True
 
 
 def closed_of(clients: Iterable[HostileClient], deadline_s: float) -> int:

@@ -7,17 +7,14 @@ its standard input, and ends with it.
 """
 
 import hashlib
-import json
 import selectors
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
 
 from tests.support.hostile_clients import (
     PING_REQUEST,
@@ -31,6 +28,7 @@ from tests.support.hostile_clients import (
     control,
     message,
 )
+from tests.support.measuring import MeasuringProcess, answer, measuring_process
 
 FRAMES_PER_S = 30
 FRAME_BYTES = 1_000_000 // 8 // FRAMES_PER_S
@@ -41,7 +39,6 @@ _AVC_SETUP = bytes.fromhex("1700000000 0142c01e ff e10004 6742c01e 010004 68ce3c
 _TAG_BYTES = 5
 _CONTENTS = struct.Struct(">QQ16s")
 _DRAIN_S = 2.0
-_DEADLINE_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class Testimony:
     max_ms: float
 
 
-class _ChunkReader:
+class ChunkReader:
     """Whole messages out of what a server sends. Chunk streams from 64 on and long timestamps are not for viewers."""
 
     def __init__(self) -> None:
@@ -117,7 +114,7 @@ class _Viewer:
         self.received = 0
         self.faults: list[str] = []
         self.delays_ms: list[float] = []
-        self._reader = _ChunkReader()
+        self._reader = ChunkReader()
         self._take(client.heard)
         self.socket.setblocking(False)
 
@@ -183,14 +180,18 @@ class _Witness:
         due_at = self._started_at + self._sent / FRAMES_PER_S
         if sends and time.monotonic() >= due_at:
             self._send_frame()
+        is_asked = False
         for key, _ in self._selector.select(max(0.0, min(due_at - time.monotonic(), 0.01))):
             if isinstance(key.data, _Viewer):
                 if not key.data.read():
                     self._selector.unregister(key.fileobj)
             elif key.fileobj is sys.stdin:
-                self._on_request()
+                is_asked = True
             elif not self._publisher.socket.recv(1 << 16):
                 raise ConnectionError("the publisher was closed")
+        # Last, as it takes steps of its own.
+        if is_asked:
+            self._on_request()
 
     def _send_frame(self) -> None:
         number = self._sent
@@ -210,8 +211,7 @@ class _Witness:
             self.step(sends=False)
         # Frames that were not sent in this pause are not owed: the clock goes on from here.
         self._started_at = time.monotonic() - self._sent / FRAMES_PER_S
-        sys.stdout.write(json.dumps(asdict(self._testimony())) + "\n")
-        sys.stdout.flush()
+        answer(asdict(self._testimony()))
 
     def _testimony(self) -> Testimony:
         sent, self._told_sent = self._sent - self._told_sent, self._sent
@@ -239,38 +239,19 @@ def _frame_time_ms(number: int) -> int:
 class RunningWitness:
     """The process, seen from a test."""
 
-    def __init__(self, process: "subprocess.Popen[str]", requests: IO[str], answers: IO[str]) -> None:
+    def __init__(self, process: MeasuringProcess) -> None:
         self._process = process
-        self._requests = requests
-        self._answers = answers
 
     def testify(self) -> Testimony:
         """What happened since the last time; every frame that was sent has had time to arrive."""
-        self._requests.write("testify\n")
-        self._requests.flush()
-        line = self._answers.readline()
-        if not line:
-            raise ConnectionError(f"the witness is gone, with status {self._process.wait(_DEADLINE_S)}")
-        return Testimony(**json.loads(line))
+        return Testimony(**self._process.ask())
 
 
 @contextmanager
 def running_witness(port: int, log_path: Path) -> Iterator[RunningWitness]:
     """A witness for the length of the block, which begins when all viewers have a frame."""
-    line = [sys.executable, "-m", "tests.support.witness", str(port)]
-    with (
-        log_path.open("wb") as log,
-        subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True) as process,
-    ):
-        if process.stdin is None or process.stdout is None:
-            raise AssertionError("pipes were asked for")
-        witness = RunningWitness(process, process.stdin, process.stdout)
-        try:
-            witness.testify()
-            yield witness
-        finally:
-            process.stdin.close()
-            process.wait(_DEADLINE_S)
+    with measuring_process("tests.support.witness", port, log_path) as process:
+        yield RunningWitness(process)
 
 
 def main(port: int) -> None:
