@@ -34,11 +34,12 @@ MAX_GROWTH_BYTES = 64_000_000
 MAX_LEFT_BYTES = 24 * MIB
 """What an allocator keeps of a flood that is over."""
 _MAX_LEFT_SOCKET_BYTES = 16 * MIB
+ATTACK_S = 3.0
 _LOOK_INTERVAL_S = 0.1
 _RETURN_S = 10.0
 _SETTLE_S = 0.3
 """After the attackers have left: their end is part of the attack."""
-_SPARE_DESCRIPTORS = 8
+_SPARE_DESCRIPTORS = 16
 """Segments of the witness's own log come and go."""
 _LOGGER = logging.getLogger(__name__)
 
@@ -92,8 +93,10 @@ class Figures:
             f" witness {self.witness.received_frames} of {self.witness.sent_frames} frames,"
             f" p99 {self.witness.p99_ms:.1f} ms, {len(self.witness.faults)} faults;"
             f" memory +{self.growth_bytes / 1e6:.1f} MB;"
-            f" descriptors {self.before.descriptors}, at most {self.peak_descriptors}, then {self.after.descriptors};"
-            f" memory left +{(self.after.own_bytes - self.before.own_bytes) / 1e6:.1f} MB"
+            f" descriptors {self.before.descriptors}, at most {self.peak_descriptors}, then {self.after.descriptors},"
+            f" of these sockets {self.before.sockets}, then {self.after.sockets};"
+            f" left +{(self.after.own_bytes - self.before.own_bytes) / 1e6:.1f} MB,"
+            f" in socket buffers +{(self.after.socket_bytes - self.before.socket_bytes) / 1e6:.1f} MB"
         )
 
 
