@@ -35,6 +35,10 @@ PLAYS_PER_CONNECTION = 32
 OWN_STREAM_BPS = 130_000
 SMALL_STREAM_BPS = 500_000
 OTHER_ID = 7
+TINY_BYTES = 4
+FILL_S = 3.0
+FILL_BPS = 10_000 * (12 + TINY_BYTES) * 8
+"""Thirty thousand messages in one GOP, half as fast as a publisher may send them."""
 
 
 @pytest.fixture(scope="module")
@@ -99,21 +103,34 @@ FLIPS = {
 
 
 @pytest.mark.parametrize("what", FLIPS)
-def test_eight_viewers_who_flip_hold_up_nobody(stage: Stage, what: str) -> None:
+def test_a_hundred_viewers_who_flip_hold_up_nobody(stage: Stage, what: str) -> None:
     with stage.attack(), ExitStack() as stack:
-        viewers = crowd(stage, stack, 8, watching(STREAM_NAME))
+        viewers = crowd(stage, stack, 100, watching(STREAM_NAME))
         assert all(flood([(viewer, FLIPS[what]) for viewer in viewers], ATTACK_S, reads=True))
 
 
-def test_eight_viewers_who_flip_on_another_message_stream_hold_up_nobody(stage: Stage) -> None:
-    flips = b"".join(
-        stream_command(name, is_on, stream_id=OTHER_ID)
-        for name in ("receiveAudio", "receiveVideo")
-        for is_on in (False, True)
-    )
+JOINS = {
+    "plain": ("play", 1),
+    "without video": ("receiveVideo", 1),
+    "without audio": ("receiveAudio", 1),
+    "on another message stream": ("play", OTHER_ID),
+}
+
+
+@pytest.mark.parametrize("what", JOINS)
+def test_joins_of_a_gop_of_thousands_of_messages_hold_up_nobody(stage: Stage, what: str) -> None:
+    name = new_name()
+    verb, stream_id = JOINS[what]
+    request = stream_command("play", name, stream_id=stream_id)
+    if verb != "play":
+        request += stream_command(verb, False, stream_id=stream_id)
+    request += stream_command("closeStream", stream_id=stream_id)
     with stage.attack(), ExitStack() as stack:
-        viewers = crowd(stage, stack, 8, watching_as(STREAM_NAME, OTHER_ID))
-        assert all(flood([(viewer, flips) for viewer in viewers], ATTACK_S, reads=True))
+        flood([(publisher_of(stage, stack, name), small_audio(TINY_BYTES))], FILL_S, bps=FILL_BPS)
+        attackers = crowd(stage, stack, 8, connected)
+        for client in attackers:
+            client.send(command("createStream", 2.0, None) * OTHER_ID)
+        assert all(flood([(client, request) for client in attackers], ATTACK_S, reads=True))
 
 
 @pytest.mark.parametrize("size", [1, 8, 100])
