@@ -198,11 +198,13 @@ class _Watch:
 
 
 @contextmanager
-def hostile_stage(work_dir: Path, config: str = SHORT_DEADLINES, options: Sequence[str] = ()) -> Iterator[Stage]:
+def hostile_stage(
+    work_dir: Path, config: str = SHORT_DEADLINES, options: Sequence[str] = (), launcher: Sequence[str] = ()
+) -> Iterator[Stage]:
     """A server for the length of the block, which it must leave in good order."""
     with (
         # Without a line for each message: writing those would be most of what a flood costs.
-        penstock_server(work_dir, ["--log-level", "info", *options], config) as server,
+        penstock_server(work_dir, ["--log-level", "info", *options], config, launcher) as server,
         running_witness(server.port, work_dir / "witness.log") as witness,
         running_innocent(server.port, work_dir / "innocent.log") as innocent,
     ):

@@ -103,6 +103,25 @@ def new_name() -> str:
     return f"attack-{next(_names)}"
 
 
+def come_and_go(new_client: Callable[[], HostileClient], data: bytes, seconds: float, per_s: float) -> int:
+    """Connect, say something and leave without listening, one after another. How many came."""
+    started_at = time.monotonic()
+    count = 0
+    while (passed_s := time.monotonic() - started_at) < seconds:
+        if count > passed_s * per_s:
+            time.sleep(0.001)
+            continue
+        client = new_client()
+        client.push(data)
+        # Every other one with an RST, so that neither side keeps the address for long.
+        if count % 2:
+            client.reset()
+        else:
+            client.socket.close()
+        count += 1
+    return count
+
+
 class Target(Protocol):
     """What attackers can come to."""
 

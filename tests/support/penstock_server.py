@@ -55,12 +55,17 @@ class PenstockServer:
 
 
 @contextmanager
-def penstock_server(work_dir: Path, options: Sequence[str] = (), config: str = "") -> Iterator[PenstockServer]:
-    """Serve for the length of the block. `config` is the text of a configuration file; `options` have the last word."""
+def penstock_server(
+    work_dir: Path, options: Sequence[str] = (), config: str = "", launcher: Sequence[str] = ()
+) -> Iterator[PenstockServer]:
+    """Serve for the length of the block. `config` is the text of a configuration file; `options` have the last word.
+
+    `launcher` is a command that runs the one it is given, such as prlimit.
+    """
     config_path = work_dir / "penstock.toml"
     config_path.write_text(config, encoding="utf-8")
     places = ["--rtmp", "127.0.0.1:0", "--http", "none", "--data", str(work_dir / "data")]
-    serve = [sys.executable, "-m", "penstock", "serve", "--config", str(config_path), *places]
+    serve = [*launcher, sys.executable, "-m", "penstock", "serve", "--config", str(config_path), *places]
     with running([*serve, "--log-level", "debug", *options], work_dir / "server.log") as program:
         program.wait_for_log(STARTED, DEADLINE_S)
         (started,) = [line for line in _log_lines(program) if line["msg"] == STARTED]
