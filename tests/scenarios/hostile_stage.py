@@ -70,17 +70,22 @@ class Figures:
     witness: Testimony
     growth_bytes: int
     peak_descriptors: int
+    log_bytes_per_s: float
+    facts_bytes_per_s: float
     before: Holdings
     after: Holdings
 
-    def complaints(self, max_growth_bytes: int) -> list[str]:
+    def complaints(self, max_growth_bytes: int, max_written_bytes_per_s: float | None) -> list[str]:
         """What must not be."""
         trips = self.round_trips
+        written_bytes_per_s = max(self.log_bytes_per_s, self.facts_bytes_per_s)
         found = {
             "pings are unanswered": trips.unanswered > 0,
             f"p99 of round trips is above {MAX_P99_MS} ms": trips.p99_ms > MAX_P99_MS,
             f"a round trip is above {MAX_ROUND_TRIP_MS} ms": trips.max_ms > MAX_ROUND_TRIP_MS,
             f"memory grew by more than {max_growth_bytes} bytes": self.growth_bytes > max_growth_bytes,
+            f"more than {max_written_bytes_per_s} bytes a second were written": max_written_bytes_per_s is not None
+            and written_bytes_per_s > max_written_bytes_per_s,
             "sockets, descriptors or memory did not come back": not _is_back(self.before, self.after),
         }
         return [what for what, is_so in found.items() if is_so] + _complaints_of(self.witness)
@@ -96,7 +101,8 @@ class Figures:
             f" descriptors {self.before.descriptors}, at most {self.peak_descriptors}, then {self.after.descriptors},"
             f" of these sockets {self.before.sockets}, then {self.after.sockets};"
             f" left +{(self.after.own_bytes - self.before.own_bytes) / 1e6:.1f} MB,"
-            f" in socket buffers +{(self.after.socket_bytes - self.before.socket_bytes) / 1e6:.1f} MB"
+            f" in socket buffers +{(self.after.socket_bytes - self.before.socket_bytes) / 1e6:.1f} MB;"
+            f" log {self.log_bytes_per_s / 1e3:.0f} kB/s, facts {self.facts_bytes_per_s / 1e3:.0f} kB/s"
         )
 
 
@@ -128,22 +134,49 @@ class Stage:
         return {line["limit"] for line in self.server.log_lines() if "limit" in line}
 
     @contextmanager
-    def attack(self, max_growth_bytes: int = MAX_GROWTH_BYTES, return_s: float = _RETURN_S) -> Iterator[None]:
-        """Attack in the block. `max_growth_bytes`: of process, memfds and sockets together, at any moment of it."""
+    def attack(
+        self,
+        max_growth_bytes: int = MAX_GROWTH_BYTES,
+        return_s: float = _RETURN_S,
+        max_written_bytes_per_s: float | None = None,
+    ) -> Iterator[None]:
+        """Attack in the block.
+
+        `max_growth_bytes`: of process, memfds and sockets together, at any moment of it. `return_s`: for everything to
+        be back afterwards. `max_written_bytes_per_s`: of the log, and of facts.
+        """
         before = self.holdings()
+        written = self._written_bytes()
         self.witness.testify()
         self.innocent.testify()
+        started_at = time.monotonic()
         watch = _Watch(self.server.program.pid)
         with watch.watching():
             yield
             time.sleep(_SETTLE_S)
             round_trips = self.innocent.testify()
         witness = self.witness.testify()
+        passed_s = time.monotonic() - started_at
+        log_bytes, facts_bytes = (now - then for now, then in zip(self._written_bytes(), written, strict=True))
         after = wait_for_holdings(self.server.program.pid, lambda now: _is_back(before, now), return_s)
-        growth_bytes = watch.peak_bytes - before.own_bytes - before.socket_bytes
-        figures = Figures(round_trips, witness, growth_bytes, watch.peak_descriptors, before, after)
+        figures = Figures(
+            round_trips,
+            witness,
+            growth_bytes=watch.peak_bytes - before.own_bytes - before.socket_bytes,
+            peak_descriptors=watch.peak_descriptors,
+            log_bytes_per_s=log_bytes / passed_s,
+            facts_bytes_per_s=facts_bytes / passed_s,
+            before=before,
+            after=after,
+        )
         _LOGGER.info("%s", figures)
-        assert not (complaints := figures.complaints(max_growth_bytes)), f"{complaints}: {figures}"
+        complaints = figures.complaints(max_growth_bytes, max_written_bytes_per_s)
+        assert not complaints, f"{complaints}: {figures}"
+
+    def _written_bytes(self) -> tuple[int, int]:
+        """Of the log and of facts, since the start."""
+        facts = [path.stat().st_size for path in (self.data_dir / "facts").rglob("*") if path.is_file()]
+        return self.server.program.log_path.stat().st_size, sum(facts)
 
 
 def judge(testimony: Testimony) -> None:

@@ -32,9 +32,13 @@ FILL_S = 4.0
 HALF_MESSAGE_S = 10.0
 """A message that does not end in this time ends its connection."""
 SLACK_S = 3.0
-TINY_STREAM_BPS = 900_000
+TINY_AUDIO = repeated(AUDIO, b"\xaf\x01abc", csid=4, stream_id=1)
+DENSE_STREAM_BPS = 900_000
 """19,000 messages a second, just what a publisher may send."""
-MAX_DESCRIPTORS = 200
+TINY_STREAMS = 60
+TINY_STREAM_BPS = 10_000
+TINY_S = 6.0
+MAX_DESCRIPTORS = 300
 WAVES = 9
 WAVE_BYTES = 2_000_000
 
@@ -73,13 +77,22 @@ def test_half_messages_of_publishers_are_bounded_together_and_in_time(stage: Sta
 
 def test_streams_of_tiny_messages_leave_descriptors_for_others(tmp_path: Path) -> None:
     launcher = ["prlimit", f"--nofile={MAX_DESCRIPTORS}"]
-    tiny = repeated(AUDIO, b"\xaf\x01abc", csid=4, stream_id=1)
     with hostile_stage(tmp_path, NO_EXEMPTIONS, launcher=launcher) as stage:
         with stage.attack(), ExitStack() as stack:
-            attackers = crowd(stage, stack, 8, publishing)
-            flood(begun(attackers, tiny), 2 * ATTACK_S, bps=8 * TINY_STREAM_BPS)
+            attackers = crowd(stage, stack, TINY_STREAMS, publishing)
+            for client in attackers:
+                client.send(message(VIDEO, AVC_CONFIG, csid=6, stream_id=1))
+                # One key frame and never another: all that follows is kept for those who join.
+                client.send(message(VIDEO, KEY_FRAME_TAG, csid=6, stream_id=1))
+            flood(begun(attackers, TINY_AUDIO), TINY_S, bps=TINY_STREAMS * TINY_STREAM_BPS)
             stack.enter_context(HostileClient(stage.port)).playing(STREAM_NAME)
         assert "descriptors" not in stage.limits_hit()
+
+
+def test_eight_streams_of_tiny_messages_hold_up_nobody(stage: Stage) -> None:
+    with stage.attack(), ExitStack() as stack:
+        attackers = crowd(stage, stack, 8, publishing)
+        flood(begun(attackers, TINY_AUDIO), ATTACK_S, bps=8 * DENSE_STREAM_BPS)
 
 
 def test_streams_lost_without_a_word_keep_their_names_and_not_their_memory(stage: Stage) -> None:

@@ -30,7 +30,7 @@ RECORDED = "allowed"
 RECORDING = f"""{NO_EXEMPTIONS}
 [recording]
 streams = ["live/{RECORDED}"]
-min_free_bytes = "none"
+min_free_bytes = 0
 """
 JUMPS = 400
 MAX_FILES = 5
@@ -43,24 +43,10 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield stage
 
 
-def written_bytes(stage: Stage) -> tuple[int, int]:
-    """Of the log and of facts, since the start."""
-    facts = [path.stat().st_size for path in (stage.data_dir / "facts").rglob("*") if path.is_file()]
-    return stage.server.program.log_path.stat().st_size, sum(facts)
-
-
-def judge_written(stage: Stage, before: tuple[int, int], started_at: float) -> None:
-    log_bytes, facts_bytes = (now - then for now, then in zip(written_bytes(stage), before, strict=True))
-    passed_s = time.monotonic() - started_at
-    figures = f"log {log_bytes / passed_s / 1e3:.0f} kB/s, facts {facts_bytes / passed_s / 1e3:.0f} kB/s"
-    assert max(log_bytes, facts_bytes) / passed_s <= MAX_BYTES_PER_S, figures
-
-
 CYCLES = {
     "publish and closeStream": lambda: stream_command("publish", new_name(), "live") + stream_command("closeStream"),
     "play and closeStream": lambda: play_and_close(STREAM_NAME),
     "play of nothing": lambda: play_and_close("nobody"),
-    "publish of a name that is taken": lambda: stream_command("publish", STREAM_NAME, "live"),
     "createStream and deleteStream": lambda: (
         command("createStream", 2.0, None) + b"".join(stream_command("deleteStream", float(id_)) for id_ in (1, 2))
     ),
@@ -69,21 +55,17 @@ CYCLES = {
 
 @pytest.mark.parametrize("what", CYCLES)
 def test_what_is_written_about_cycles_is_bounded(stage: Stage, what: str) -> None:
-    before, started_at = written_bytes(stage), time.monotonic()
-    with stage.attack(), ExitStack() as stack:
+    with stage.attack(max_written_bytes_per_s=MAX_BYTES_PER_S), ExitStack() as stack:
         attackers = crowd(stage, stack, 8, connected)
         flood([(client, CYCLES[what]()) for client in attackers], ATTACK_S, reads=True)
-    judge_written(stage, before, started_at)
 
 
 @pytest.mark.parametrize(
     "data", [pytest.param(b"", id="saying nothing"), pytest.param(pipelined_opening(), id="past connect")]
 )
 def test_what_is_written_about_those_who_come_and_go_is_bounded(stage: Stage, data: bytes) -> None:
-    before, started_at = written_bytes(stage), time.monotonic()
-    with stage.attack():
+    with stage.attack(max_written_bytes_per_s=MAX_BYTES_PER_S):
         come_and_go(stage.attacker, data, ATTACK_S, VISITS_PER_S)
-    judge_written(stage, before, started_at)
 
 
 def test_a_publisher_makes_no_recordings_that_no_pattern_allows_and_few_that_one_does(tmp_path: Path) -> None:

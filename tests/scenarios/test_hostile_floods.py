@@ -29,14 +29,14 @@ from tests.support.hostile_clients import (
 )
 from tests.support.witness import STREAM_NAME
 
+pytestmark = pytest.mark.alone
+
 STALLED_REPLY_S = 10.0
 """How long answers may stay unread."""
+FLOOD_S = 4.0
 SLOW_VIEWER_S = 3.0
 SLACK_S = 2.0
 RECEIVE_BUFFER_BYTES = 4096
-UNREAD_BYTES_PER_PEER = 1 * MIB
-"""64 kB of answers, and what one more read asks for."""
-
 ANSWERED = {
     "createStream": command("createStream", 2.0, None),
     "releaseStream": command("releaseStream", 2.0, None, "x"),
@@ -59,6 +59,17 @@ ANSWERED = {
     "getStreamLength": command("getStreamLength", 2.0, None, "x"),
     "windows": b"".join(control(PEER_BANDWIDTH, struct.pack(">IB", size, 0)) for size in (1000, 2000)),
 }
+ANSWERED_TO_PUBLISHERS = (
+    "createStream",
+    "releaseStream",
+    "FCPublish",
+    "FCSubscribe",
+    "ping",
+    "unknown commands",
+    "getStreamLength",
+    "windows",
+)
+"""What does not touch the message stream that they publish on."""
 UNANSWERED = {
     "acknowledgements": control(ACKNOWLEDGEMENT, bytes(4)),
     "buffer lengths": control(USER_CONTROL, struct.pack(">HII", SET_BUFFER_LENGTH, 1, 0xFFFFFFFF)),
@@ -82,20 +93,27 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 def test_whoever_does_not_read_the_answers_is_read_no_more_and_closed(stage: Stage) -> None:
-    with stage.attack(max_growth_bytes=len(ANSWERED) * UNREAD_BYTES_PER_PEER + 30 * MIB), ExitStack() as stack:
+    with stage.attack(), ExitStack() as stack:
         crowd = {name: stack.enter_context(HostileClient(stage.port, RECEIVE_BUFFER_BYTES)) for name in ANSWERED}
-        flood([(client.with_stream(), ANSWERED[name]) for name, client in crowd.items()], 4.0)
+        attacks = [(client.with_stream(), ANSWERED[name]) for name, client in crowd.items()]
+        for name in ANSWERED_TO_PUBLISHERS:
+            publisher = stack.enter_context(HostileClient(stage.port, RECEIVE_BUFFER_BYTES)).publishing(f"deaf {name}")
+            crowd[f"{name} of a publisher"] = publisher
+            attacks.append((publisher, ANSWERED[name]))
+        flood(attacks, FLOOD_S)
         time.sleep(STALLED_REPLY_S + SWEEP_S + SLACK_S)
         open_still = {name for name, client in crowd.items() if not client.is_refused(0.2)}
-        # Who wants a name that is taken waits until the one who has it gives a sign of life: few answers a second.
-        assert open_still <= {"publish of a name that is taken"}
+    # Who wants a name that is taken waits until the one who has it gives a sign of life: few answers a second.
+    assert open_still <= {"publish of a name that is taken"}
 
 
-def test_floods_that_need_no_answer_cost_no_memory(stage: Stage) -> None:
+@pytest.mark.parametrize("publishes", [pytest.param(False, id="by others"), pytest.param(True, id="by publishers")])
+def test_floods_that_need_no_answer_cost_no_memory(stage: Stage, publishes: bool) -> None:
     with stage.attack(max_growth_bytes=20 * MIB), ExitStack() as stack:
-        attacks = [
-            (stack.enter_context(HostileClient(stage.port)).with_stream(), request) for request in UNANSWERED.values()
-        ]
+        attacks = []
+        for name, request in UNANSWERED.items():
+            client = stack.enter_context(HostileClient(stage.port))
+            attacks.append((client.publishing(f"flood of {name}") if publishes else client.with_stream(), request))
         taken = flood(attacks, 3.0)
         assert all(taken)
 

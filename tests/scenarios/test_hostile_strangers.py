@@ -35,6 +35,8 @@ from tests.support.hostile_clients import (
     nested_objects,
 )
 
+pytestmark = pytest.mark.alone
+
 SLACK_S = 1.0
 HANDSHAKE_CLOSED_S = HANDSHAKE_DEADLINE_S + SWEEP_S + SLACK_S
 CONNECT_CLOSED_S = CONNECT_DEADLINE_S + SWEEP_S + SLACK_S
