@@ -17,7 +17,7 @@ from tests.support.hostile_clients import HostileClient
 from tests.support.innocent import RoundTrips, RunningInnocent, running_innocent
 from tests.support.memory_of import Holdings, holdings_of, wait_for_holdings
 from tests.support.penstock_server import PenstockServer, penstock_server
-from tests.support.witness import RunningWitness, Testimony, running_witness
+from tests.support.witness import VIEWERS, RunningWitness, Testimony, running_witness
 
 MIB = 1024 * 1024
 HANDSHAKE_DEADLINE_S = 2.0
@@ -58,6 +58,8 @@ NO_EXEMPTIONS = """
 [limits]
 exempts_loopback = false
 """
+STAGE_CONNECTIONS = 1 + VIEWERS + 1
+"""Witness, its viewers and the innocent."""
 ATTACKER_ADDRESS = "127.0.0.2"
 """Limits per address are the attackers' own: witness and innocent come from 127.0.0.1."""
 

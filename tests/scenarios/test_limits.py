@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.hostile_stage import SHORT_DEADLINES, Stage, hostile_stage, judge
+from tests.scenarios.hostile_stage import SHORT_DEADLINES, STAGE_CONNECTIONS, Stage, hostile_stage, judge
 from tests.support.hostile_clients import (
     AUDIO,
     SET_CHUNK_SIZE,
@@ -29,7 +29,6 @@ MAX_CONNECTIONS = 20
 MAX_VIEWERS = 6
 MAX_PUBLISH_BPS = 4_000_000
 MAX_MESSAGE_BYTES = 100_000
-WITNESSES = 1 + VIEWERS
 AT_ONCE_S = 1.0
 MEASURED_S = 2.0
 
@@ -54,7 +53,7 @@ def limits_hit(stage: Stage) -> set[object]:
 
 
 def test_one_connection_too_many_is_closed_at_once(stage: Stage) -> None:
-    free = MAX_CONNECTIONS - WITNESSES
+    free = MAX_CONNECTIONS - STAGE_CONNECTIONS
     with stage.attack(max_growth_bytes=10_000_000), hostile_crowd(stage.port, free) as crowd:
         crowd[-1].connected()
         with HostileClient(stage.port) as late:
@@ -120,7 +119,7 @@ def test_a_message_may_be_as_large_as_the_limit_and_no_larger(stage: Stage) -> N
 def test_one_address_may_have_so_many_connections(tmp_path: Path) -> None:
     limits = "max_connections_per_ip = 10\nexempts_loopback = false"
     with hostile_stage(tmp_path, SHORT_DEADLINES.replace("[limits]", f"[limits]\n{limits}")) as stage:
-        with stage.attack(max_growth_bytes=10_000_000), hostile_crowd(stage.port, 10 - WITNESSES) as crowd:
+        with stage.attack(max_growth_bytes=10_000_000), hostile_crowd(stage.port, 10 - STAGE_CONNECTIONS) as crowd:
             crowd[-1].connected()
             with HostileClient(stage.port) as late:
                 assert late.is_refused(AT_ONCE_S)
