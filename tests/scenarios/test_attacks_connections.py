@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from tests.scenarios.hostile_stage import ATTACK_S, ATTACKER_ADDRESS, NO_EXEMPTIONS, Stage, hostile_stage
-from tests.support.attacks import come_and_go, pipelined_opening
+from tests.support.attacks import come_and_go
 from tests.support.hostile_clients import HostileClient
 
 pytestmark = pytest.mark.alone
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.alone
 KEY_BITS = 4096
 HELLOS_AT_ONCE = 100
 HELLOS_PER_S = 500
-VISITS_PER_S = 3_000
 VISITS_IN_A_ROW = 1_000
 
 
@@ -94,16 +93,6 @@ def test_hellos_of_those_who_leave_at_once_hold_up_nobody(stage: Stage) -> None:
     hello, port = client_hello(), rtmps_port(stage)
     with stage.attack():
         come_and_go(lambda: HostileClient(port, source=ATTACKER_ADDRESS), hello, ATTACK_S, HELLOS_PER_S)
-
-
-@pytest.mark.parametrize(
-    "data", [pytest.param(b"", id="saying nothing"), pytest.param(pipelined_opening(), id="past connect")]
-)
-def test_newcomers_as_fast_as_they_can_hold_up_nobody(stage: Stage, data: bytes) -> None:
-    with stage.attack():
-        come_and_go(stage.attacker, data, ATTACK_S, VISITS_PER_S)
-        with HostileClient(stage.port, source="127.0.0.3") as other:
-            other.connected()
 
 
 def test_an_address_that_comes_hundreds_of_times_a_second_is_turned_away(stage: Stage) -> None:

@@ -18,9 +18,8 @@ from tests.support.attacks import (
     crowd,
     publishing,
     repeated,
-    stream_command,
 )
-from tests.support.hostile_clients import AUDIO, VIDEO, HostileClient, closed_of, command, flood, full_header, message
+from tests.support.hostile_clients import AUDIO, VIDEO, HostileClient, closed_of, flood, full_header, message
 from tests.support.witness import STREAM_NAME
 
 pytestmark = pytest.mark.alone
@@ -107,15 +106,3 @@ def test_streams_lost_without_a_word_keep_their_names_and_not_their_memory(stage
                 flood([(client, frame) for client in attackers], WAVE_BYTES * 8 * 8 / FAST_BPS, bps=FAST_BPS)
                 for client in attackers:
                     client.reset()
-
-
-def test_plays_that_wait_for_streams_that_never_come_are_bounded(stage: Stage) -> None:
-    streams = range(1, 9)
-    plays = b"".join(
-        stream_command("play", f"never {number} on {id_}", stream_id=id_) for number in range(500) for id_ in streams
-    )
-    with stage.attack(), ExitStack() as stack:
-        attackers = crowd(stage, stack, 8, connected)
-        for client in attackers:
-            client.send(command("createStream", 2.0, None) * len(streams))
-        flood([(client, plays) for client in attackers], ATTACK_S, reads=True)

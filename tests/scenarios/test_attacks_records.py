@@ -18,14 +18,14 @@ from tests.support.attacks import (
     play_and_close,
     stream_command,
 )
-from tests.support.hostile_clients import VIDEO, command, flood, message
+from tests.support.hostile_clients import VIDEO, HostileClient, command, flood, message
 from tests.support.witness import STREAM_NAME
 
 pytestmark = pytest.mark.alone
 
 MAX_BYTES_PER_S = 200_000
 """Of the log, and of facts."""
-VISITS_PER_S = 2_000
+VISITS_PER_S = 3_000
 RECORDED = "allowed"
 RECORDING = f"""{NO_EXEMPTIONS}
 [recording]
@@ -63,9 +63,11 @@ def test_what_is_written_about_cycles_is_bounded(stage: Stage, what: str) -> Non
 @pytest.mark.parametrize(
     "data", [pytest.param(b"", id="saying nothing"), pytest.param(pipelined_opening(), id="past connect")]
 )
-def test_what_is_written_about_those_who_come_and_go_is_bounded(stage: Stage, data: bytes) -> None:
+def test_newcomers_as_fast_as_they_can_hold_up_nobody_and_fill_no_log(stage: Stage, data: bytes) -> None:
     with stage.attack(max_written_bytes_per_s=MAX_BYTES_PER_S):
         come_and_go(stage.attacker, data, ATTACK_S, VISITS_PER_S)
+        with HostileClient(stage.port, source="127.0.0.3") as other:
+            other.connected()
 
 
 def test_a_publisher_makes_no_recordings_that_no_pattern_allows_and_few_that_one_does(tmp_path: Path) -> None:
