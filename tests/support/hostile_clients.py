@@ -180,6 +180,11 @@ class HostileClient:
 
     def answer(self, deadline_s: float = DEADLINE_S) -> bytes | None:
         """All that the server says until it closes; None if it has not closed by the deadline."""
+        said, is_closed = self.said_within(deadline_s)
+        return said if is_closed else None
+
+    def said_within(self, deadline_s: float) -> tuple[bytes, bool]:
+        """All that the server says until it closes or the time is over, and whether it closed."""
         said = self.heard
         give_up_at = time.monotonic() + deadline_s
         while (left_s := give_up_at - time.monotonic()) > 0:
@@ -189,11 +194,11 @@ class HostileClient:
             except TimeoutError:
                 break
             except OSError:
-                return said
+                return said, True
             if not data:
-                return said
+                return said, True
             said += data
-        return None
+        return said, False
 
     def is_refused(self, deadline_s: float = DEADLINE_S) -> bool:
         """Whether the server closes the connection in time."""
@@ -254,10 +259,14 @@ class _Attacker:
         self._load = memoryview(data * max(1, WRITE_BYTES // max(1, len(data))))
         self._due_bytes = 0.0
         self.taken_bytes = 0
-        self.begin_anew(client)
+        self._begin(client)
 
     def begin_anew(self, client: HostileClient) -> None:
-        """From the first byte, on this connection."""
+        """From the first byte, on another connection."""
+        self._socket.close()
+        self._begin(client)
+
+    def _begin(self, client: HostileClient) -> None:
         client.socket.setblocking(False)
         self._socket = client.socket
         self._at = 0
