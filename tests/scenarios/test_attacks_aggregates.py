@@ -14,7 +14,7 @@ pytestmark = pytest.mark.alone
 COMMANDS = (COMMAND, amf("x"))
 SUBSCRIPTIONS = (COMMAND, amf("FCSubscribe", 2.0, None, "x"))
 TINY_AUDIO = (AUDIO, b"\xaf\x01")
-HUGE_S = MAX_PAYLOAD_BYTES * 8 / ATTACK_BPS + 0.5
+HUGE_S = MAX_PAYLOAD_BYTES * 8 / ATTACK_BPS + 1.0
 """How long the largest message takes to send."""
 SMALL_BYTES = 50_000
 """Less than what the server keeps of half a message of anybody."""

@@ -64,7 +64,7 @@ def test_a_play_with_a_query_of_16_mb_is_refused(stage: Stage) -> None:
     with stage.attack(), ExitStack() as stack:
         (client,) = crowd(stage, stack, 1)
         client.send(BIG_CHUNKS)
-        flood([(client, play)], len(play) * 8 / ATTACK_BPS + 0.5)
+        flood([(client, play)], len(play) * 8 / ATTACK_BPS + 1.0)
         is_closed = client.is_refused(1.0)
     assert is_closed, "the attacker is connected still"
 

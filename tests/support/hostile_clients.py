@@ -20,7 +20,7 @@ WRITE_BYTES = 64 * 1024
 ATTACK_BPS = 20_000_000
 """What all attackers of a flood send together."""
 _TICK_S = 0.02
-_MAX_BURST_S = 0.1
+_MAX_BURST_S = 0.5
 GREETING = b"\x03" + bytes(1536)
 
 AmfLike = str | float | None | dict[str, "AmfLike"]
