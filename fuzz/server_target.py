@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.support.cuts import random_cuts
 from tests.support.independent_rtmp import HANDSHAKE_BYTES, OracleMessage
+from tests.support.session_runs import events_of
 
 from fuzz import corpus
 from fuzz.chunks import write_plain
@@ -125,7 +126,7 @@ class _ServerShell(Shell[ServerSession]):
 
     def _hang_up(self) -> None:
         self.session.receive_eof()
-        while (event := self.session.next_event()) is not None:
+        for event in events_of(self.session):
             self.events.append(event)
             if isinstance(event, PublishEnded):
                 self.media_streams.discard(event.stream_id)

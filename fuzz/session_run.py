@@ -23,6 +23,7 @@ from penstock.protocol.events import DataCleared, DataReceived, Event, MediaRece
 from penstock.protocol.message import Message
 from penstock.protocol.session import Session
 from penstock.protocol.states import ConnectionState
+from penstock.protocol.work import WORK_PER_CALL
 
 ACKNOWLEDGEMENT: Final = 3
 # A type 0 header on a small chunk stream, an extended time and continuations: more than a sent message ever adds.
@@ -34,6 +35,8 @@ MAX_OUTPUT_FACTOR: Final = 450
 # The handshake, and the answer to connect.
 _FREE_OUTPUT_BYTES: Final = HANDSHAKE_BYTES + 1024
 _ACKNOWLEDGEMENT_BYTES: Final = 16
+# Of one call: the step in hand when the budget is spent is finished.
+_MAX_WORK: Final = WORK_PER_CALL + 1
 
 SETTINGS: Final = ConnectionSettings(chunk_limits=ChunkLimits(max_buffered_bytes=256 * 1024))
 _CONNECT: Final = corpus.string("connect")
@@ -128,11 +131,24 @@ class Shell(ABC, Generic[SessionT]):
                     return
                 decide, self._owed = self._owed, None
                 decide()
-            event = self.session.next_event()
-            if event is None:
+            event = self._next_event()
+            if event is not None:
+                self.hear(event)
+            elif self.session.is_unfinished:
+                self._flush()
+            else:
                 break
-            self.hear(event)
         self._flush()
+
+    def _next_event(self) -> Event | None:
+        was_unfinished = self.session.is_unfinished
+        before = self.session.work_done
+        event = self.session.next_event()
+        work = self.session.work_done - before
+        expect(work <= _MAX_WORK, f"{work} units of work in one call")
+        expect(event is None or was_unfinished, "an event of a session that had nothing left to do")
+        expect(event is not None or work > 0 or not self.session.is_unfinished, "an unfinished session gets nowhere")
+        return event
 
     def hear(self, event: Event) -> None:
         """Keep an event and act on it."""

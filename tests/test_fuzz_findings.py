@@ -11,6 +11,7 @@ from penstock.protocol.handshake import NONCE_BYTES
 from penstock.protocol.message import Message
 from penstock.protocol.server_session import MAX_STREAM_NAME_BYTES, ServerSession
 from tests.support.cuts import all_cuts
+from tests.support.session_runs import events_of
 
 HANDSHAKE = b"\x03" + bytes(2 * 1536)
 CONNECT = bytes.fromhex("03 000000 000014 14 00000000  0200 07 636f6e6e656374  003ff0000000000000  05")
@@ -25,14 +26,15 @@ def command_on_stream_1(payload: bytes) -> bytes:
 def connected_session() -> ServerSession:
     session = ServerSession(nonce=bytes(NONCE_BYTES), time_ms=0)
     session.receive_data(HANDSHAKE + CONNECT + CREATE_STREAM)
-    events_of(session)
+    granted(session)
     session.data_to_send()
     return session
 
 
-def events_of(session: ServerSession) -> list[Event]:
+def granted(session: ServerSession) -> list[Event]:
+    """The events that are there, of a session that is granted a connect and nothing else."""
     events: list[Event] = []
-    while (event := session.next_event()) is not None:
+    for event in events_of(session):
         if isinstance(event, ConnectRequested):
             session.accept_connect()
         events.append(event)
@@ -44,7 +46,7 @@ def test_a_message_right_behind_an_aggregate_does_not_wait_for_more_bytes() -> N
     aggregate = bytes.fromhex("04 000000 000012 16 01000000  08 000003 000010 00 000000 af0111 0000000e")
     unknown = bytes.fromhex("04 000000 000001 63 01000000  00")
     session.receive_data(aggregate + unknown)
-    assert [event.type_id for event in events_of(session) if isinstance(event, MessageIgnored)] == [8, 0x63]
+    assert [event.type_id for event in granted(session) if isinstance(event, MessageIgnored)] == [22, 0x63]
 
 
 @pytest.mark.parametrize("name", ["publish", "play"])
@@ -56,11 +58,11 @@ def test_a_stream_name_without_bound_is_refused_and_not_said_again(name: str) ->
     session.receive_data(
         set_chunk_size + command_on_stream_1(head + b"\x02" + len(long_name).to_bytes(2, "big") + long_name)
     )
-    assert not [event for event in events_of(session) if isinstance(event, PublishRequested | PlayRequested)]
+    assert not [event for event in granted(session) if isinstance(event, PublishRequested | PlayRequested)]
     refusal = session.data_to_send()
     assert b"A stream name may have 1024 bytes, not 1025." in refusal
     session.receive_data(command_on_stream_1(b"\x02\x00\x05pause") * 100)
-    events_of(session)
+    granted(session)
     assert b"nnn" not in refusal + session.data_to_send()
 
 
@@ -70,7 +72,7 @@ def test_a_stream_name_within_the_bound_is_asked_for(name: str) -> None:
     set_chunk_size = bytes.fromhex("02 000000 000004 01 00000000  00010000")
     head = b"\x02" + len(name).to_bytes(2, "big") + name.encode() + bytes(9) + b"\x05"
     session.receive_data(set_chunk_size + command_on_stream_1(head + b"\x02\x04\x00" + b"n" * 1024))
-    (event,) = events_of(session)
+    (event,) = granted(session)
     assert isinstance(event, PublishRequested | PlayRequested)
     assert event.name == "n" * 1024
 

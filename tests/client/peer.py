@@ -47,7 +47,10 @@ class Peer:
         await self._handle_events(answer)
 
     async def _handle_events(self, answer: "Answer") -> None:
-        while (event := self.session.next_event()) is not None:
+        while (event := self.session.next_event()) is not None or self.session.is_unfinished:
+            if event is None:
+                await self.flush()
+                continue
             self.events.append(event)
             if not await answer(self, event):
                 self._grant(event)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.protocol.aggregate import AggregateReader
 from penstock.protocol.message import Message
+from penstock.protocol.work import WorkMeter
 
 AUDIO = "08 000003 0003E8 00 000000 AF01AA 0000000E"
 VIDEO = "09 000005 0003FC 00 000000 2701000000 00000010"
@@ -56,9 +57,26 @@ def test_stream_ids_and_back_pointers_inside_mean_nothing() -> None:
     assert items_of(aggregate(payload)) == [Message(8, 5000, 1, b"\xaa", 6), Message(8, 5000, 1, b"\xbb", 6)]
 
 
-def test_items_of_any_type_are_given_to_the_caller() -> None:
-    payload = bytes.fromhex("16 000000 000000 00 000000 0000000BFF 000000 000000 00 000000 0000000B")
-    assert [item.type_id for item in items_of(aggregate(payload))] == [22, 255]
+@pytest.mark.parametrize("type_id", ["08", "09", "0F", "12"])
+def test_audio_video_and_data_are_taken(type_id: str) -> None:
+    payload = bytes.fromhex(type_id + "000000 000000 00 000000 0000000B")
+    assert [item.type_id for item in items_of(aggregate(payload))] == [int(type_id, 16)]
+
+
+@pytest.mark.parametrize("type_id", ["01", "02", "03", "04", "05", "06", "11", "13", "14", "16", "63", "FF"])
+def test_a_part_of_any_other_type_is_skipped_and_counted(type_id: str) -> None:
+    reader = AggregateReader(aggregate(bytes.fromhex(type_id + "000001 000000 00 000000 AA 0000000C" + AUDIO)))
+    assert reader.next_message() == Message(8, 6000, 1, b"\xaf\x01\xaa", 6)
+    assert reader.skipped_parts == 1
+
+
+def test_each_part_is_a_unit_of_work_and_the_rest_may_be_left() -> None:
+    work = WorkMeter()
+    reader = AggregateReader(aggregate(bytes.fromhex("14 000000 000000 00 000000 0000000B") * 1000), work)
+    assert reader.next_message(600) is None
+    assert (work.done, reader.skipped_parts, reader.is_done) == (600, 600, False)
+    assert reader.next_message(2000) is None
+    assert (work.done, reader.skipped_parts, reader.is_done) == (1001, 1000, True)
 
 
 def test_an_empty_aggregate_has_no_items() -> None:

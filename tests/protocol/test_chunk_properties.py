@@ -9,6 +9,7 @@ from penstock.errors import ProtocolViolation
 from penstock.protocol.chunk_reader import ChunkReader
 from penstock.protocol.chunk_writer import ChunkWriter, basic_header, write_standalone
 from penstock.protocol.message import Message
+from penstock.protocol.work import WorkMeter
 from tests.support.cuts import random_cuts
 from tests.support.independent_rtmp import read_messages
 
@@ -46,6 +47,22 @@ def test_what_the_writer_writes_the_reader_reads(sent: list[Message], chunk_size
     writer = ChunkWriter()
     writer.chunk_size = chunk_size
     assert read_cut(b"".join(writer.write_message(message) for message in sent), chunk_size, seed) == sent
+
+
+@given(st.lists(messages, max_size=20), chunk_sizes, st.integers(0, 2**16), st.integers(1, 9))
+def test_a_reader_that_is_stopped_after_any_work_reads_the_same(
+    sent: list[Message], chunk_size: int, seed: int, units: int
+) -> None:
+    work = WorkMeter()
+    reader = ChunkReader(work=work)
+    reader.chunk_size = chunk_size
+    found = []
+    for piece in random_cuts(b"".join(write_standalone(message, chunk_size) for message in sent), seed):
+        reader.receive_data(piece)
+        while (message := reader.next_message(work.done + units)) is not None or not reader.needs_bytes:
+            if message is not None:
+                found.append(message)
+    assert found == sent
 
 
 @given(st.lists(messages, max_size=20), chunk_sizes, st.integers(0, 2**16))

@@ -27,7 +27,7 @@ from penstock.protocol.events import (
 from penstock.protocol.message import Message
 from penstock.protocol.states import ConnectionState, StreamState
 from tests.support.independent_rtmp import OracleMessage, command_values
-from tests.support.session_runs import messages_in, new_client
+from tests.support.session_runs import events_of, messages_in, new_client
 
 
 class ScriptedServer:
@@ -43,10 +43,7 @@ class ScriptedServer:
         self.client.data_to_send()
 
     def events(self) -> list[Event]:
-        found = []
-        while (event := self.client.next_event()) is not None:
-            found.append(event)
-        return found
+        return list(events_of(self.client))
 
     def say(self, message: Message) -> list[Event]:
         self.client.receive_data(write_standalone(message, 128))

@@ -9,6 +9,7 @@ from penstock.protocol.message import Message
 from penstock.protocol.server_session import ServerSession
 from penstock.protocol.session import Session
 from tests.support.scripted_client import ScriptedClient
+from tests.support.session_runs import events_of
 
 
 def control(type_id: int, payload: str) -> Message:
@@ -119,8 +120,7 @@ def test_a_trace_sees_every_message_in_both_directions() -> None:
     server.receive_data(
         b"\x03" + bytes(1536) + bytes(1536) + bytes.fromhex("02 000000 000006 04 00000000 0006 00000001")
     )
-    while server.next_event() is not None:
-        pass
+    assert list(events_of(server))
     assert seen == [("received", 4), ("sent", 4)]
 
 

@@ -151,12 +151,34 @@ class TestPublish:
             MediaReceived(9, 1, 5016, b"\x27\x01\x00"),
         ]
 
-    def test_an_aggregate_inside_an_aggregate_is_split_too(self) -> None:
+    def test_data_in_an_aggregate_is_data(self) -> None:
+        text = write_amf0_values("onTextData")
+        part = b"\x12" + len(text).to_bytes(3, "big") + bytes(7) + text + bytes(4)
+        assert ScriptedClient().publishing().say(Message(22, 100, 1, part, 4)) == [
+            DataReceived(1, 100, "onTextData", text)
+        ]
+
+    def test_commands_control_and_aggregates_inside_an_aggregate_do_nothing_and_are_told_once(self) -> None:
+        ping = bytes.fromhex("04 000006 000000 00 000000 000600000001 00000011")
+        chunk_size = bytes.fromhex("01 000004 000000 00 000000 00000001 0000000F")
+        call = write_amf0_values("createStream", 4.0, None)
+        command = b"\x14" + len(call).to_bytes(3, "big") + bytes(7) + call + bytes(4)
         inner = bytes.fromhex("08 000001 000000 00 000000 AA 0000000C")
-        outer = b"\x16" + len(inner).to_bytes(3, "big") + bytes(7) + inner + bytes(4)
+        aggregate = b"\x16" + len(inner).to_bytes(3, "big") + bytes(7) + inner + bytes(4)
         client = ScriptedClient().publishing()
-        assert client.say(Message(22, 100, 1, outer, 4)) == [MediaReceived(8, 1, 100, b"\xaa")]
-        assert client.say(Message(8, 200, 1, b"b", 4)) == [MediaReceived(8, 1, 200, b"b")]
+        parts = ping + chunk_size + command * 1000 + inner + aggregate
+        assert client.say(Message(22, 100, 1, parts, 4)) == [
+            MediaReceived(8, 1, 100, b"\xaa"),
+            MessageIgnored(22, 1, "1003 parts that are no audio, video or data"),
+        ]
+        assert client.heard() == []
+        assert client.say(Message(8, 200, 1, bytes(200), 4)) == [MediaReceived(8, 1, 200, bytes(200))]
+
+    def test_an_aggregate_where_nothing_is_published_is_ignored_as_one(self) -> None:
+        parts = bytes.fromhex("08 000000 000000 00 000000 0000000B") * 1000
+        assert ScriptedClient().with_stream().say(Message(22, 0, 1, parts, 4)) == [
+            MessageIgnored(22, 1, "nothing is published on message stream 1")
+        ]
 
     def test_an_ended_publish_is_told_and_its_media_ignored(self) -> None:
         client = ScriptedClient().publishing()

@@ -19,7 +19,7 @@ from penstock.protocol.events import (
 from penstock.protocol.server_session import ServerSession
 from penstock.protocol.states import ConnectionState, StreamState
 from tests.support.cuts import random_cuts
-from tests.support.session_runs import new_client, new_server, pull
+from tests.support.session_runs import events_of, new_client, new_server, pull
 
 chunk_sizes = st.one_of(st.integers(1, 300), st.sampled_from([4096, 65536, 0x7FFFFFFF]))
 media = st.tuples(
@@ -52,7 +52,7 @@ class Wire:
                 self._pull_client()
 
     def _pull_client(self) -> None:
-        while (event := self.client.next_event()) is not None:
+        for event in events_of(self.client):
             self.client_events.append(event)
             match event:
                 case HandshakeCompleted():

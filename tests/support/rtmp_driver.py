@@ -99,13 +99,16 @@ class RtmpClient:
         """Read until an event of this kind comes. A refusal that is not waited for is an error."""
         give_up_at = time.monotonic() + deadline_s
         while True:
-            while (event := self.session.next_event()) is not None:
+            if (event := self.session.next_event()) is not None:
                 self._keep(event)
                 if isinstance(event, wanted):
                     return event
                 if isinstance(event, ConnectRefused | CallRefused | StreamRefused):
                     raise DriverError(f"refused while waiting for {wanted.__name__}: {event}")
+                continue
             self.flush()
+            if self.session.is_unfinished:
+                continue
             self.session.receive_data(self._read(wanted.__name__, give_up_at))
 
     def _keep(self, event: Event) -> None:

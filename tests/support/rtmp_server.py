@@ -29,6 +29,7 @@ from penstock.protocol.handshake import NONCE_BYTES
 from penstock.protocol.server_session import ServerSession
 from tests.support.rtmp_driver import DEADLINE_S, LOOPBACK, RECEIVE_BYTES, DriverError, EventKind, send_sample
 from tests.support.samples import DATA, Sample
+from tests.support.session_runs import events_of
 
 MAX_STORED_BYTES = 64 * 1024 * 1024
 
@@ -165,7 +166,7 @@ class RtmpServer:
             else:
                 peer.session.receive_eof()
                 self._selector.unregister(peer.socket)
-            while (event := peer.session.next_event()) is not None:
+            for event in events_of(peer.session, peer.socket.sendall):
                 self._handle(peer, event)
         except ProtocolViolation as fault:
             self.faults.append(fault)

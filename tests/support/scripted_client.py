@@ -7,7 +7,7 @@ from penstock.protocol.events import Event
 from penstock.protocol.message import Message
 from penstock.protocol.server_session import ServerSession
 from tests.support.independent_rtmp import OracleMessage, command_values
-from tests.support.session_runs import grant, messages_in, new_server
+from tests.support.session_runs import events_of, grant, messages_in, new_server
 
 CONNECT: tuple[AmfValue, ...] = ("connect", 1.0, {"app": "live", "tcUrl": "rtmp://127.0.0.1/live"})
 
@@ -19,6 +19,7 @@ class ScriptedClient:
         self.server: ServerSession = new_server(settings)
         self.answers: list[OracleMessage] = []
         self.grants = True
+        self._sent = b""
         self.server.receive_data(b"\x03" + bytes(1536) + bytes(1536))
         self.server.data_to_send()
 
@@ -30,7 +31,7 @@ class ScriptedClient:
     def events(self) -> list[Event]:
         """Pull the events that are there; the answers to them are kept."""
         found = []
-        while (event := self.server.next_event()) is not None:
+        for event in events_of(self.server, self._keep):
             found.append(event)
             if self.grants:
                 grant(self.server, event)
@@ -66,10 +67,13 @@ class ScriptedClient:
 
     def heard(self) -> list[OracleMessage]:
         """What the server sent since the last time."""
-        self._sent = getattr(self, "_sent", b"") + self.server.data_to_send()
+        self._keep(self.server.data_to_send())
         messages = messages_in(self._sent)
         new, self.answers = messages[len(self.answers) :], messages
         return new
+
+    def _keep(self, data: bytes) -> None:
+        self._sent += data
 
     def heard_commands(self) -> list[tuple[int, list[object]]]:
         """The commands among it: message stream id and values."""

@@ -1,6 +1,6 @@
 """Sessions driven without a network: fed with pieces of bytes, granted everything, watched."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from penstock.protocol.client_session import ClientSession
 from penstock.protocol.connection import ConnectionSettings
@@ -14,6 +14,7 @@ from penstock.protocol.events import (
     StreamCreated,
 )
 from penstock.protocol.server_session import ServerSession
+from penstock.protocol.session import Session
 from tests.support.independent_rtmp import HANDSHAKE_BYTES, OracleMessage, read_messages
 
 NONCE = bytes(1528)
@@ -40,10 +41,22 @@ def grant(server: ServerSession, event: Event) -> None:
             pass
 
 
+def events_of(session: Session, send: Callable[[bytes], object] = lambda data: None) -> Iterator[Event]:
+    """The events that are there, each handed out before the next is asked for.
+
+    Goes on where the session gave way; what it has to say is sent then, as it may wait for just that.
+    """
+    while (event := session.next_event()) is not None or session.is_unfinished:
+        if event is None:
+            send(session.data_to_send())
+        else:
+            yield event
+
+
 def pull(server: ServerSession, decide: Callable[[ServerSession, Event], None] = grant) -> list[Event]:
     """All events that are there, each decided before the next is asked for."""
     events = []
-    while (event := server.next_event()) is not None:
+    for event in events_of(server):
         events.append(event)
         decide(server, event)
     return events
@@ -65,7 +78,7 @@ def watch(pieces: Iterable[bytes], name: str, *, publishes: bool, announces: boo
     events: list[Event] = []
     for piece in pieces:
         client.receive_data(piece)
-        while (event := client.next_event()) is not None:
+        for event in events_of(client):
             events.append(event)
             match event:
                 case HandshakeCompleted():

@@ -86,7 +86,11 @@ class Link:
         """The next event. Reads, and sends what the session answers by itself, for as long as there is none."""
         while (event := self.session.next_event()) is None:
             await self.flush()
-            self.session.receive_data(await self._read(deadline_s))
+            if self.session.is_unfinished:
+                # It gave way after so much work: others of this loop come first.
+                await asyncio.sleep(0)
+            else:
+                self.session.receive_data(await self._read(deadline_s))
         return event
 
     async def wait_for(self, wanted: type[EventT], what: str) -> EventT:

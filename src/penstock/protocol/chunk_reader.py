@@ -8,6 +8,9 @@ How it is fast: a message whose bytes are all here is cut out at once, and the h
 continuation chunks are checked by one strided slice and removed by one strided delete, so that the cost hardly
 depends on the chunk size. What is not whole is moved out of the receive buffer at once, so that feeding never
 copies what was already read.
+
+How it is bounded: each header and each run of bodies is a unit of work, and so is a message cut out at once. A caller
+that gives `next_message` a count of units gets control back when it is reached, whatever the bytes look like.
 """
 
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ from struct import Struct
 from penstock.errors import ProtocolViolation
 from penstock.protocol.extended_habit import guess_habit
 from penstock.protocol.message import DEFAULT_CHUNK_SIZE, EXTENDED, MAX_MESSAGE_BYTES, Message
+from penstock.protocol.work import UNLIMITED, WorkMeter
 
 _HEADER_BYTES = (11, 7, 3, 0)
 _THREE_WORDS = Struct(">III")
@@ -81,13 +85,23 @@ class ChunkReader:
         "_position",
         "_repeats_extended",
         "_streams",
+        "_work",
         "chunk_size",
         "max_message_bytes",
+        "needs_bytes",
     )
 
-    def __init__(self, limits: ChunkLimits | None = None, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
+    def __init__(
+        self,
+        limits: ChunkLimits | None = None,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+        work: WorkMeter | None = None,
+    ) -> None:
         self.chunk_size = DEFAULT_CHUNK_SIZE
         self.max_message_bytes = max_message_bytes
+        self.needs_bytes = True
+        """Whether the last `next_message` ended for want of bytes, and none came since."""
+        self._work = work or WorkMeter()
         self._limits = limits or ChunkLimits()
         self._streams: dict[int, _ChunkStream] = {}
         self._buffer = _NO_BYTES
@@ -112,6 +126,7 @@ class ChunkReader:
         else:
             self._buffer = self._buffer[self._position :] + data
         self._position = 0
+        self.needs_bytes = False
         if len(self._buffer) + self._half_message_bytes > self._limits.max_buffered_bytes:
             raise ProtocolViolation(
                 "chunk",
@@ -126,21 +141,27 @@ class ChunkReader:
             self._half_message_bytes -= len(stream.body)
             stream.body = None
 
-    def next_message(self) -> Message | None:
-        """The next whole message, or None if more bytes are needed."""
-        while True:
+    def next_message(self, stop_at: int = UNLIMITED) -> Message | None:
+        """The next whole message, or None if more bytes are needed or so much work is done."""
+        work = self._work
+        while work.done < stop_at:
             stream = self._open
             if stream is not None:
+                work.done += 1
                 message = self._read_body(stream)
-                if message is not None or self._open is not None:
+                if message is not None:
                     return message
+                if self._open is not None:
+                    break
+                continue
             buffer = self._buffer
             position = self._position
             if position >= len(buffer):
                 # What is read is let go: an idle peer would keep its last 64 kB alive.
                 self._buffer = _NO_BYTES
                 self._position = 0
-                return None
+                break
+            work.done += 1
             first = buffer[position]
             stream = self._streams.get(first & 0x3F)
             # The shape of nearly all messages: a known chunk stream below 64, a type 0 or 1 header, no message in
@@ -149,7 +170,11 @@ class ChunkReader:
                 if (message := self._read_common(stream, first)) is not None:
                     return message
             elif not self._read_header(first):
-                return None
+                break
+        else:
+            return None
+        self.needs_bytes = True
+        return None
 
     def _read_common(self, stream: _ChunkStream, first: int) -> Message | None:
         """Read the common header, and the message with it if that is here in unbroken chunks; else open its chunk."""
@@ -382,7 +407,10 @@ class ChunkReader:
         if stream.missing == 0:
             self._half_message_bytes -= len(body)
             self._open = stream.body = None
-            payload = bytes(body + region) if body else bytes(region)
+            if body:
+                body += region
+                region = body
+            payload = bytes(region)
             return Message(stream.type_id, stream.timestamp_ms, stream.stream_id, payload, self._open_id)
         body += region
         stream.body = body

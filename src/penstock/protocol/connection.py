@@ -27,6 +27,7 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.handshake import ClientHandshake, HandshakeState, ServerHandshake
 from penstock.protocol.message import MAX_MESSAGE_BYTES, Message, MessageType
+from penstock.protocol.work import UNLIMITED, WorkMeter
 
 MessageTrace = Callable[[str, Message], None]
 """Called with "received" or "sent" and the message, where every message is to be seen: debugging."""
@@ -72,6 +73,7 @@ class Connection:
         handshake: ServerHandshake | ClientHandshake,
         settings: ConnectionSettings,
         trace: MessageTrace | None = None,
+        work: WorkMeter | None = None,
     ) -> None:
         self.settings = settings
         self._handshake: ServerHandshake | ClientHandshake | None = handshake
@@ -79,9 +81,9 @@ class Connection:
         self.used_digest = False
         """Whether the handshake was the signed form."""
         self._trace = trace
-        self._reader = ChunkReader(settings.chunk_limits, settings.max_message_bytes_before_connect)
+        self._reader = ChunkReader(settings.chunk_limits, settings.max_message_bytes_before_connect, work)
         self.next_message = self._reader.next_message if trace is None else self._next_traced_message
-        """The next message, or None if more bytes are needed. Those up to LAST_CONTROL_TYPE are for `obey`."""
+        """As `ChunkReader.next_message`. Messages up to LAST_CONTROL_TYPE are for `obey`."""
         self._writer = ChunkWriter()
         self._outgoing: list[bytes] = []
         self._received_bytes = 0
@@ -105,6 +107,11 @@ class Connection:
         """Bytes held for the peer: unread, and in half messages."""
         return self._reader.buffered_bytes
 
+    @property
+    def needs_bytes(self) -> bool:
+        """Whether there is no message before more bytes come."""
+        return self._reader.needs_bytes
+
     def receive_data(self, data: bytes) -> bool:
         """Take what the peer sent. True if the handshake ended with it."""
         self._received_bytes += len(data)
@@ -126,8 +133,8 @@ class Connection:
             self.send_control(Acknowledgement(self._received_bytes & 0xFFFFFFFF))
         return False
 
-    def _next_traced_message(self) -> Message | None:
-        message = self._reader.next_message()
+    def _next_traced_message(self, stop_at: int = UNLIMITED) -> Message | None:
+        message = self._reader.next_message(stop_at)
         if message is not None and self._trace is not None:
             self._trace("received", message)
         return message

@@ -2,7 +2,8 @@
 
 Owns the states, the media clock of each message stream, and the order of things: an event is handed out before the
 bytes after it are looked at, so what the shell decides holds for them. A session never waits and never fails but by
-ProtocolViolation, which names the layer, the numbers and the state.
+ProtocolViolation, which names the layer, the numbers and the state. A call of `next_event` does a bounded amount of
+work, whatever the peer has sent.
 """
 
 from abc import ABC, abstractmethod
@@ -36,6 +37,7 @@ from penstock.protocol.states import (
     StreamSignal,
     StreamState,
 )
+from penstock.protocol.work import WORK_PER_CALL, WorkMeter
 
 COMMAND_CHUNK_STREAM_ID = 3
 STATUS_CHUNK_STREAM_ID = 5
@@ -63,7 +65,7 @@ class MessageStream:
 class Session(ABC):
     """A session of either role. Feed, ask for events until there is none, send what there is to send."""
 
-    __slots__ = ("_aggregate", "_connection", "_events", "_is_held", "_state", "_streams")
+    __slots__ = ("_aggregate", "_connection", "_events", "_is_held", "_state", "_streams", "_work")
 
     def __init__(
         self,
@@ -71,7 +73,8 @@ class Session(ABC):
         settings: ConnectionSettings,
         trace: MessageTrace | None,
     ) -> None:
-        self._connection = Connection(handshake, settings, trace)
+        self._work = WorkMeter()
+        self._connection = Connection(handshake, settings, trace, self._work)
         self._state = ConnectionState.HANDSHAKING
         self._streams: dict[int, MessageStream] = {}
         self._events: deque[Event] = deque()
@@ -96,13 +99,28 @@ class Session(ABC):
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes held for the peer: unread, and in half messages."""
-        return self._connection.buffered_bytes
+        """Bytes held for the peer: unread, in half messages, and in an aggregate that is not taken apart yet."""
+        aggregate = self._aggregate
+        return self._connection.buffered_bytes + (0 if aggregate is None else len(aggregate.aggregate.payload))
+
+    @property
+    def work_done(self) -> int:
+        """Units of work done for the peer so far: `work` says what one is."""
+        return self._work.done
 
     @property
     def is_held(self) -> bool:
         """Whether reading waits for a decision of the shell, which should read no more from the peer until then."""
         return self._is_held
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether `next_event` could go on without more bytes from the peer."""
+        if self._events:
+            return True
+        if self._is_held or self._state is ConnectionState.CLOSED:
+            return False
+        return self._aggregate is not None or not self._connection.needs_bytes
 
     def stream_state(self, stream_id: int) -> StreamState:
         """What a message stream does."""
@@ -121,17 +139,28 @@ class Session(ABC):
             raise self._broken(fault) from fault
 
     def next_event(self) -> Event | None:
-        """The next event, or None if more bytes are needed or a decision is owed."""
+        """The next event. None if more bytes are needed, a decision is owed, or it is the turn of others.
+
+        In the last case `is_unfinished` is true.
+        """
         if self._events:
             return self._events.popleft()
         if self._is_held or self._state is ConnectionState.CLOSED:
             return None
         connection = self._connection
+        stop_at = self._work.done + WORK_PER_CALL
         try:
             while True:
-                message = None if self._aggregate is None else self._next_item()
-                if message is None and (message := connection.next_message()) is None:
-                    return None
+                if self._aggregate is None:
+                    message = connection.next_message(stop_at)
+                    if message is None:
+                        return None
+                elif (message := self._next_part(self._aggregate, stop_at)) is None:
+                    if self._events:
+                        return self._events.popleft()
+                    if self._aggregate is not None:
+                        return None
+                    continue
                 type_id, timestamp_ms, stream_id, payload, _ = message
                 if type_id in _MEDIA_TYPES:
                     stream = self._streams.get(stream_id) or self._stream_for(stream_id)
@@ -210,13 +239,13 @@ class Session(ABC):
         takers = [stream for stream in self._streams.values() if stream.takes_media]
         return takers[0] if len(takers) == 1 else None
 
-    def _next_item(self) -> Message | None:
-        if self._aggregate is None:
-            return None
-        item = self._aggregate.next_message()
-        if item is None or item.type_id == MessageType.AGGREGATE:
+    def _next_part(self, aggregate: AggregateReader, stop_at: int) -> Message | None:
+        part = aggregate.next_message(stop_at)
+        if aggregate.is_done:
             self._aggregate = None
-        return item
+            if aggregate.skipped_parts:
+                self._ignore(aggregate.aggregate, f"{aggregate.skipped_parts} parts that are no audio, video or data")
+        return part
 
     def _on_message(self, message: Message) -> None:
         match message.type_id:
@@ -229,11 +258,18 @@ class Session(ABC):
             case MessageType.AMF3_DATA:
                 self._on_data(message, message.payload[1:])
             case MessageType.AGGREGATE:
-                self._aggregate = AggregateReader(message)
+                self._on_aggregate(message)
             case MessageType.AMF0_SHARED_OBJECT | MessageType.AMF3_SHARED_OBJECT:
                 self._ignore(message, "shared objects are not kept")
             case _:
                 self._ignore(message, "unknown message type")
+
+    def _on_aggregate(self, message: Message) -> None:
+        stream = self._streams.get(message.stream_id) or self._stream_for(message.stream_id)
+        if stream is not None and stream.takes_media:
+            self._aggregate = AggregateReader(message, self._work)
+        else:
+            self._on_stray_media(message)
 
     def _on_data(self, message: Message, payload: bytes) -> None:
         stream = self._streams.get(message.stream_id) or self._stream_for(message.stream_id)

@@ -20,6 +20,7 @@ from tests.serve.recording.recording_stage import FullDisk, Journal
 from tests.support.processes import RunningProgram, running
 from tests.support.rtmp_driver import rtmp_client
 from tests.support.samples import AUDIO, VIDEO, Sample, fingerprints, flv_samples, media_of, shifted
+from tests.support.session_runs import events_of
 
 DEADLINE_S = 15.0
 ROUND_MS = 2200  # a little more than the recording lasts
@@ -199,7 +200,7 @@ def test_a_server_that_is_told_to_end_keeps_every_message_it_had_accepted(tmp_pa
             # What a viewer has seen was accepted.
             while len(media_of(viewer.samples)) < len(sent):
                 viewer.session.receive_data(viewer._read("samples", time.monotonic() + DEADLINE_S))
-                while (event := viewer.session.next_event()) is not None:
+                for event in events_of(viewer.session):
                     viewer._keep(event)
             program.process.send_signal(signal.SIGTERM)
             assert program.wait_for_exit(DEADLINE_S) == 0
