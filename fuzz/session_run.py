@@ -147,7 +147,9 @@ class Shell(ABC, Generic[SessionT]):
         work = self.session.work_done - before
         expect(work <= _MAX_WORK, f"{work} units of work in one call")
         expect(event is None or was_unfinished, "an event of a session that had nothing left to do")
-        expect(event is not None or work > 0 or not self.session.is_unfinished, "an unfinished session gets nowhere")
+        is_full = self.session.pending_reply_bytes >= SETTINGS.max_pending_reply_bytes
+        gets_on = event is not None or work > 0 or is_full
+        expect(gets_on or not self.session.is_unfinished, "an unfinished session gets nowhere")
         return event
 
     def hear(self, event: Event) -> None:

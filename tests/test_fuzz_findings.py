@@ -9,7 +9,8 @@ from penstock.protocol.chunk_reader import ChunkReader
 from penstock.protocol.events import ConnectRequested, Event, MessageIgnored, PlayRequested, PublishRequested
 from penstock.protocol.handshake import NONCE_BYTES
 from penstock.protocol.message import Message
-from penstock.protocol.server_session import MAX_STREAM_NAME_BYTES, ServerSession
+from penstock.protocol.names import MAX_STREAM_NAME_BYTES
+from penstock.protocol.server_session import ServerSession
 from tests.support.cuts import all_cuts
 from tests.support.session_runs import events_of
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.protocol.names import NameAndQuery, split_app, split_query, unquoted
+from penstock.protocol.names import NameAndQuery, cut_name, size_of, split_app, split_query, unquoted
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,14 @@ def test_no_byte_of_a_name_or_query_is_lost(text: str) -> None:
     name, query = split_query(text)
     assert text == (name if query is None else f"{name}?{query}")
     assert "?" not in name
+
+
+def test_a_name_is_cut_at_its_bytes() -> None:
+    assert cut_name("a" * 1025) == "a" * 1024
+    assert cut_name("short") == "short"
+    # Half of a character stays a byte that is written as it is.
+    assert cut_name("x" + "é" * 600).encode("utf-8", "surrogateescape") == ("x" + "é" * 600).encode()[:1024]
+
+
+def test_a_size_is_that_on_the_wire() -> None:
+    assert [size_of(text) for text in ("abc", "é", "\udcff", "😀")] == [3, 2, 1, 4]

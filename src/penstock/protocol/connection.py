@@ -48,6 +48,8 @@ class ConnectionSettings:
     max_message_bytes_before_connect: int = 64 * 1024
     """A stranger has no use for large messages; connect itself is about 300 bytes."""
     max_message_streams: int = 32
+    max_pending_reply_bytes: int = 64 * 1024
+    """Bytes waiting to be fetched by `data_to_send` at which no more of the peer's messages are looked at."""
 
 
 class Connection:
@@ -64,6 +66,8 @@ class Connection:
         "_trace",
         "_writer",
         "next_message",
+        "pending_reply_bytes",
+        "replies_are_due",
         "settings",
         "used_digest",
     )
@@ -86,6 +90,10 @@ class Connection:
         """As `ChunkReader.next_message`. Messages up to LAST_CONTROL_TYPE are for `obey`."""
         self._writer = ChunkWriter()
         self._outgoing: list[bytes] = []
+        self.pending_reply_bytes = 0
+        """Bytes queued since they were last fetched."""
+        self.replies_are_due = False
+        """Whether they are so many that no more is to be read before they are fetched."""
         self._received_bytes = 0
         self._acknowledged_bytes = 0
         # Until the peer announces its window, the one that our own Set Peer Bandwidth asks it to use.
@@ -123,7 +131,7 @@ class Connection:
             self._handshake = None
             self.used_digest = handshake.used_digest
             # Before anything that was queued while the handshake went on.
-            self._outgoing.insert(0, handshake.data_to_send())
+            self._queue(0, handshake.data_to_send())
             self._reader.receive_data(handshake.trailing_data())
             return True
         self._reader.receive_data(data)
@@ -178,7 +186,12 @@ class Connection:
         """Queue a message."""
         if self._trace is not None:
             self._trace("sent", message)
-        self._outgoing.append(self._writer.write_message(message))
+        self._queue(len(self._outgoing), self._writer.write_message(message))
+
+    def _queue(self, index: int, data: bytes) -> None:
+        self._outgoing.insert(index, data)
+        self.pending_reply_bytes += len(data)
+        self.replies_are_due = self.pending_reply_bytes >= self.settings.max_pending_reply_bytes
 
     def send_control(self, control: ControlMessage) -> None:
         """Queue a control message; a chunk size is our own from the next message on."""
@@ -194,4 +207,6 @@ class Connection:
             return self._handshake.data_to_send()
         data = b"".join(self._outgoing)
         self._outgoing.clear()
+        self.pending_reply_bytes = 0
+        self.replies_are_due = False
         return data

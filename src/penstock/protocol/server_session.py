@@ -56,7 +56,7 @@ from penstock.protocol.events import (
     StreamOpened,
 )
 from penstock.protocol.message import Message, MessageType
-from penstock.protocol.names import split_app, split_query, unquoted
+from penstock.protocol.names import MAX_STREAM_NAME_BYTES, cut_name, size_of, split_app, split_query, unquoted
 from penstock.protocol.server_decisions import ServerDecisions, object_encoding_of
 from penstock.protocol.session import MessageStream
 from penstock.protocol.states import (
@@ -66,9 +66,6 @@ from penstock.protocol.states import (
     StreamState,
 )
 from penstock.protocol.status import StatusCode, information
-
-MAX_STREAM_NAME_BYTES = 1024
-"""Room for a token used as a name. Each status repeats the name, so a long one would let few bytes ask for many."""
 
 
 class ServerSession(ServerDecisions):
@@ -99,7 +96,7 @@ class ServerSession(ServerDecisions):
                 self._on_fc_unpublish(command)
             case FCSubscribe():
                 self._send_command(Result(command.transaction_id, (None, UNDEFINED)))
-                status = information(StatusCode.PLAY_START, f"Started playing {command.stream_name}.")
+                status = information(StatusCode.PLAY_START, f"Started playing {cut_name(command.stream_name)}.")
                 self._send_command(OnFCSubscribe(0.0, status))
             case GetStreamLength():
                 # A live stream has no length; FFmpeg asks before each play and takes 0 for "unknown".
@@ -146,7 +143,7 @@ class ServerSession(ServerDecisions):
         self._send_command(Result(command.transaction_id, (None, UNDEFINED)))
         if isinstance(command, FCPublish):
             # Some hardware encoders go on only after this.
-            status = information(StatusCode.PUBLISH_START, f"FCPublish to stream {command.stream_name}.")
+            status = information(StatusCode.PUBLISH_START, f"FCPublish to stream {cut_name(command.stream_name)}.")
             self._send_command(OnFCPublish(0.0, status))
 
     def _on_create_stream(self, command: CreateStream) -> None:
@@ -238,7 +235,7 @@ class ServerSession(ServerDecisions):
         self._events.append(PauseChanged(stream.stream_id, pause.is_paused, int(pause.position_ms)))
 
     def _on_fc_unpublish(self, command: FCUnpublish) -> None:
-        name, _ = split_query(command.stream_name)
+        name = cut_name(split_query(command.stream_name).name)
         publishing = [stream for stream in self._streams.values() if stream.state is StreamState.PUBLISHING]
         named = [stream for stream in publishing if stream.name == name]
         ended = named or (publishing if len(publishing) == 1 else [])
@@ -264,8 +261,7 @@ def _name_fault(name: str) -> str | None:
     """Why a stream cannot have this name; None if it can."""
     if not name:
         return "A stream must have a name."
-    name_bytes = len(name.encode("utf-8", "surrogateescape"))
-    if name_bytes > MAX_STREAM_NAME_BYTES:
+    if (name_bytes := size_of(name)) > MAX_STREAM_NAME_BYTES:
         return f"A stream name may have {MAX_STREAM_NAME_BYTES} bytes, not {name_bytes}."
     return None
 

@@ -45,6 +45,8 @@ AUDIO_CHUNK_STREAM_ID = 4
 VIDEO_CHUNK_STREAM_ID = 6
 DATA_CHUNK_STREAM_ID = 7
 _MEDIA_TYPES = frozenset((8, 9))
+# A tenth of the cost of a media message is looking an enum's member up in its class.
+_CLOSED = ConnectionState.CLOSED
 # Half the cost of calling MediaReceived: its own constructor is Python code around this.
 _new_tuple = tuple.__new__
 
@@ -122,6 +124,11 @@ class Session(ABC):
             return False
         return self._aggregate is not None or not self._connection.needs_bytes
 
+    @property
+    def pending_reply_bytes(self) -> int:
+        """Bytes waiting for `data_to_send`. At `max_pending_reply_bytes` reading stops until they are fetched."""
+        return self._connection.pending_reply_bytes
+
     def stream_state(self, stream_id: int) -> StreamState:
         """What a message stream does."""
         stream = self._streams.get(stream_id)
@@ -139,15 +146,17 @@ class Session(ABC):
             raise self._broken(fault) from fault
 
     def next_event(self) -> Event | None:
-        """The next event. None if more bytes are needed, a decision is owed, or it is the turn of others.
+        """The next event. None if more bytes are needed, a decision is owed, or it has done enough for one call.
 
-        In the last case `is_unfinished` is true.
+        In the last case `is_unfinished` is true: it goes on when asked again, after `data_to_send` if that is due.
         """
         if self._events:
             return self._events.popleft()
-        if self._is_held or self._state is ConnectionState.CLOSED:
+        if self._is_held or self._state is _CLOSED:
             return None
         connection = self._connection
+        if connection.replies_are_due:
+            return None
         stop_at = self._work.done + WORK_PER_CALL
         try:
             while True:
@@ -174,7 +183,7 @@ class Session(ABC):
                     self._on_control_of_either_role(control)
                 if self._events:
                     return self._events.popleft()
-                if self._is_held:
+                if self._is_held or connection.replies_are_due:
                     return None
         except MalformedInput as fault:
             raise self._broken(fault) from fault
