@@ -1,8 +1,8 @@
 """Chunk streams (RTMP 1.0, section 5.3), the reading half: bytes in, whole messages out.
 
 Owns header compression, reassembly, the extended timestamp and the bounds on what a peer may make us hold. Knows no
-commands, sessions, sockets or clock. A Set Chunk Size or Abort that it delivers is obeyed by its caller, through
-`chunk_size` and `abort`, before the next message is asked for.
+commands, sessions or sockets, and of time what it is told. A Set Chunk Size or Abort that it delivers is obeyed by its
+caller, through `chunk_size` and `abort`, before the next message is asked for.
 
 How it is fast: a message whose bytes are all here is cut out at once, and the headers of a whole run of
 continuation chunks are checked by one strided slice and removed by one strided delete, so that the cost hardly
@@ -47,6 +47,7 @@ class _ChunkStream:
     """What the peer may leave out of the next header, and the message in hand."""
 
     __slots__ = (
+        "began_at",
         "body",
         "continuation",
         "delta_ms",
@@ -61,6 +62,8 @@ class _ChunkStream:
 
     def __init__(self, continuation: bytes) -> None:
         self.continuation = continuation
+        self.began_at = 0.0
+        """When the message in hand began, by the clock that comes with the data."""
         self.timestamp_ms = 0
         self.delta_ms = 0
         self.extended: bytes | None = None
@@ -80,6 +83,7 @@ class ChunkReader:
         "_chunk_left",
         "_half_message_bytes",
         "_limits",
+        "_now",
         "_open",
         "_open_id",
         "_position",
@@ -106,6 +110,7 @@ class ChunkReader:
         self._streams: dict[int, _ChunkStream] = {}
         self._buffer = _NO_BYTES
         self._position = 0
+        self._now = 0.0
         self._half_message_bytes = 0
         self._open: _ChunkStream | None = None
         """The chunk stream whose chunk is being read; None where a header comes next."""
@@ -119,8 +124,14 @@ class ChunkReader:
         """Bytes held for the peer: unread, and in half messages."""
         return len(self._buffer) - self._position + self._half_message_bytes
 
-    def receive_data(self, data: bytes) -> None:
-        """Take what the peer sent. Copies only if something fed before is still unread."""
+    @property
+    def oldest_half_message_at(self) -> float | None:
+        """When the oldest message that is not whole began; None if there is none."""
+        return min((stream.began_at for stream in self._streams.values() if stream.body is not None), default=None)
+
+    def receive_data(self, data: bytes, now: float = 0.0) -> None:
+        """Take what the peer sent, at this time. Copies only if something fed before is still unread."""
+        self._now = now
         if self._position == len(self._buffer):
             self._buffer = data
         else:
@@ -232,6 +243,7 @@ class ChunkReader:
                 f"message of {stream.length} bytes (type {stream.type_id}) on chunk stream {chunk_stream_id},"
                 f" at most {self.max_message_bytes} are taken now",
             )
+        stream.began_at = self._now
         stream.body = bytearray()
         stream.missing = stream.length
         self._open = stream

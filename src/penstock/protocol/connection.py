@@ -120,7 +120,12 @@ class Connection:
         """Whether there is no message before more bytes come."""
         return self._reader.needs_bytes
 
-    def receive_data(self, data: bytes) -> bool:
+    @property
+    def oldest_half_message_at(self) -> float | None:
+        """When the oldest message that is not whole began; None if there is none."""
+        return self._reader.oldest_half_message_at
+
+    def receive_data(self, data: bytes, now: float = 0.0) -> bool:
         """Take what the peer sent. True if the handshake ended with it."""
         self._received_bytes += len(data)
         handshake = self._handshake
@@ -132,9 +137,9 @@ class Connection:
             self.used_digest = handshake.used_digest
             # Before anything that was queued while the handshake went on.
             self._queue(0, handshake.data_to_send())
-            self._reader.receive_data(handshake.trailing_data())
+            self._reader.receive_data(handshake.trailing_data(), now)
             return True
-        self._reader.receive_data(data)
+        self._reader.receive_data(data, now)
         # At half the window: some encoders stop at the full one, waiting for what is under way to them.
         if self._received_bytes - self._acknowledged_bytes >= self._receive_window_bytes // 2:
             self._acknowledged_bytes = self._received_bytes

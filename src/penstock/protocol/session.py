@@ -106,6 +106,14 @@ class Session(ABC):
         return self._connection.buffered_bytes + (0 if aggregate is None else len(aggregate.aggregate.payload))
 
     @property
+    def oldest_half_message_at(self) -> float | None:
+        """When the oldest message that is not whole began, by the shell's clock; None if there is none.
+
+        Walks the chunk streams: to be asked now and then, not for each message.
+        """
+        return self._connection.oldest_half_message_at
+
+    @property
     def work_done(self) -> int:
         """Units of work done for the peer so far: `work` says what one is."""
         return self._work.done
@@ -134,12 +142,15 @@ class Session(ABC):
         stream = self._streams.get(stream_id)
         return StreamState.DELETED if stream is None else stream.state
 
-    def receive_data(self, data: bytes) -> None:
-        """Take what the peer sent. After the end it is dropped, as a peer may not have heard of it yet."""
+    def receive_data(self, data: bytes, now: float = 0.0) -> None:
+        """Take what the peer sent; `now` is the shell's clock, in seconds from any moment.
+
+        After the end it is dropped, as a peer may not have heard of it yet.
+        """
         if self._state is ConnectionState.CLOSED:
             return
         try:
-            if self._connection.receive_data(data):
+            if self._connection.receive_data(data, now):
                 self._move(ConnectionSignal.HANDSHAKE_DONE)
                 self._events.append(HandshakeCompleted(self._connection.used_digest))
         except MalformedInput as fault:
