@@ -1,5 +1,6 @@
 """Reading chunk streams: literal bytes in, whole messages out, however TCP cuts them."""
 
+import tracemalloc
 from collections.abc import Iterable
 
 import pytest
@@ -360,3 +361,22 @@ class TestViolations:
         reader.receive_data(bytes(100))
         with pytest.raises(ProtocolViolation, match="101 bytes unread and 0 in half messages"):
             reader.receive_data(b"x")
+
+
+def test_a_message_in_many_pieces_is_copied_once_when_it_is_whole() -> None:
+    reader = ChunkReader()
+    reader.chunk_size = 0xFFFFFF
+    reader.receive_data(hex_bytes("06 000000 400000 09 01000000"))
+    assert reader.next_message() is None
+    for _ in range(63):
+        reader.receive_data(bytes(0x10000))
+        assert reader.next_message() is None
+    tracemalloc.start()
+    try:
+        reader.receive_data(bytes(0x10000))
+        message = reader.next_message()
+        # A second copy of its 4 MB would count here too.
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * 0x400000
+    finally:
+        tracemalloc.stop()
+    assert message == Message(9, 0, 1, bytes(0x400000), 6)

@@ -9,7 +9,6 @@ from penstock.protocol.connection import ConnectionSettings
 from penstock.protocol.events import (
     ConnectRequested,
     HandshakeCompleted,
-    MediaReceived,
     MessageIgnored,
     PublishRequested,
     StreamOpened,
@@ -108,14 +107,6 @@ class TestConnect:
     def test_a_second_connect_is_a_violation(self) -> None:
         with pytest.raises(ProtocolViolation, match=r"session: a second connect .*\(connection connected\)"):
             ScriptedClient().connected().call("connect", 1.0, {"app": "live"})
-
-    def test_messages_are_small_before_connect_and_large_after(self) -> None:
-        client = ScriptedClient()
-        large = Message(20, 0, 0, write_amf0_values("x", 0.0, None) + bytes(70_000), 3)
-        with pytest.raises(ProtocolViolation, match=r"at most 65536 are taken now \(connection open, before connect\)"):
-            client.say(large)
-        video = Message(9, 0, 1, b"\x27\x01" + bytes(1_000_000), 6)
-        assert ScriptedClient().publishing().say(video) == [MediaReceived(9, 1, 0, video.payload)]
 
     def test_announcements_may_come_before_connect_but_nothing_happens(self) -> None:
         client = ScriptedClient()

@@ -94,7 +94,7 @@ class ClientSession(Session):
     ) -> None:
         """Ask for an app, once the handshake is done. The answer is Connected or ConnectRefused."""
         self._move(ConnectionSignal.CONNECT)
-        self._connection.allow_large_messages()
+        self._connection.allow_large_messages(is_allowed=True)
         self._connection.send_control(SetChunkSize(self._connection.settings.chunk_size))
         properties: dict[str, AmfValue] = {
             "app": app,

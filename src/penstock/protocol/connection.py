@@ -45,8 +45,8 @@ class ConnectionSettings:
     chunk_size: int = 4096
     chunk_limits: ChunkLimits = field(default_factory=ChunkLimits)
     max_message_bytes: int = MAX_MESSAGE_BYTES
-    max_message_bytes_before_connect: int = 64 * 1024
-    """A stranger has no use for large messages; connect itself is about 300 bytes."""
+    max_message_bytes_unpublished: int = 64 * 1024
+    """Who publishes nothing has no use for large messages; a connect is about 300 bytes."""
     max_message_streams: int = 32
     max_pending_reply_bytes: int = 64 * 1024
     """Bytes waiting to be fetched by `data_to_send` at which no more of the peer's messages are looked at."""
@@ -85,7 +85,7 @@ class Connection:
         self.used_digest = False
         """Whether the handshake was the signed form."""
         self._trace = trace
-        self._reader = ChunkReader(settings.chunk_limits, settings.max_message_bytes_before_connect, work)
+        self._reader = ChunkReader(settings.chunk_limits, settings.max_message_bytes_unpublished, work)
         self.next_message = self._reader.next_message if trace is None else self._next_traced_message
         """As `ChunkReader.next_message`. Messages up to LAST_CONTROL_TYPE are for `obey`."""
         self._writer = ChunkWriter()
@@ -183,9 +183,12 @@ class Connection:
         if window_bytes != self._send_window_bytes:
             self.send_control(WindowAcknowledgementSize(window_bytes))
 
-    def allow_large_messages(self) -> None:
-        """The peer is known now: messages may have the full size."""
-        self._reader.max_message_bytes = self.settings.max_message_bytes
+    def allow_large_messages(self, *, is_allowed: bool) -> None:
+        """Whether messages that begin from now on may have the full size."""
+        settings = self.settings
+        self._reader.max_message_bytes = (
+            settings.max_message_bytes if is_allowed else settings.max_message_bytes_unpublished
+        )
 
     def send_message(self, message: Message) -> None:
         """Queue a message."""

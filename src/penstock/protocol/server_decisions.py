@@ -85,7 +85,6 @@ class ServerDecisions(Session):
             **enhanced,
         )
         self._send_command(Result(connect.transaction_id, (properties, status)))
-        self._connection.allow_large_messages()
 
     def reject_connect(self, description: str, code: StatusCode = StatusCode.CONNECT_REJECTED) -> None:
         """Answer a ConnectRequested with _error. The shell sends what is queued and closes."""
@@ -96,6 +95,8 @@ class ServerDecisions(Session):
         """Answer a PublishRequested: media may come from now on."""
         stream = self._decide_publish(stream_id, StreamSignal.ACCEPT)
         stream.takes_media = True
+        stream.sends_large = True
+        self._size_messages()
         self._send_stream_event(UserControlEvent.STREAM_BEGIN, stream)
         self._send_status(stream, StatusCode.PUBLISH_START, f"Publishing {stream.name}.", details=stream.name)
 
@@ -194,6 +195,9 @@ class ServerDecisions(Session):
         return stream
 
     def _end(self, stream: MessageStream, reason: EndReason) -> None:
+        """What the client did on the stream ends, as the client wants it or is gone."""
+        stream.sends_large = False
+        self._size_messages()
         before = stream.state
         if (before, StreamSignal.STOP) not in STREAM_TRANSITIONS:
             return
@@ -209,6 +213,11 @@ class ServerDecisions(Session):
         if stream is self._undecided_publish:
             self._undecided_publish = None
             self._is_held = False
+
+    def _size_messages(self) -> None:
+        # One whose publish we ended goes on sending until it hears of it, and should hear of it.
+        is_allowed = any(stream.sends_large for stream in self._streams.values())
+        self._connection.allow_large_messages(is_allowed=is_allowed)
 
     def _refuse(self, stream: MessageStream, description: str) -> None:
         self._send_status(stream, StatusCode.STREAM_FAILED, description, details=stream.name)

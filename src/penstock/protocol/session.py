@@ -54,7 +54,7 @@ _new_tuple = tuple.__new__
 class MessageStream:
     """A message stream: what it does, under which name, and its clock."""
 
-    __slots__ = ("clock", "name", "state", "stream_id", "takes_media")
+    __slots__ = ("clock", "name", "sends_large", "state", "stream_id", "takes_media")
 
     def __init__(self, stream_id: int) -> None:
         self.stream_id = stream_id
@@ -62,6 +62,8 @@ class MessageStream:
         self.name = ""
         self.clock = UnwrappingClock()
         self.takes_media = False
+        self.sends_large = False
+        """Whether the peer was told that it publishes here, and has not ended it itself."""
 
 
 class Session(ABC):
