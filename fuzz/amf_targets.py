@@ -11,6 +11,7 @@ from penstock.amf import (
     DEFAULT_LIMITS,
     AmfValue,
     TypedObject,
+    read_amf0_leniently,
     read_amf0_value,
     read_amf0_values,
     read_amf3_value,
@@ -39,13 +40,15 @@ def make_payload(pool: Callable[[], Sequence[bytes]], tokens: Sequence[bytes]) -
 
 
 def run_amf0(data: bytes) -> Outcome:
-    """All values of a payload, and the same values one at a time."""
+    """All values of a payload, the same values one at a time, and what a lenient reader makes of it."""
     _, payload = split_input(data)
+    lenient = _read_leniently(payload)
     try:
         values = read_amf0_values(payload)
     except MalformedAmf as fault:
         refusal(fault)
         return Outcome(0, is_refused=True)
+    expect_same(lenient, values, "values read leniently and strictly")
     _expect_bounded(values)
     _expect_writable(values)
     first, end = read_amf0_value(payload) if payload else (None, 0)
@@ -53,6 +56,18 @@ def run_amf0(data: bytes) -> Outcome:
         expect_same(first, values[0], "the first value alone and among the others")
         expect(0 < end <= len(payload), f"a value of {len(payload)} bytes ends at {end}")
     return Outcome(len(values), is_refused=False)
+
+
+def _read_leniently(payload: bytes) -> list[AmfValue] | None:
+    try:
+        values, items = read_amf0_leniently(payload)
+    except MalformedAmf as fault:
+        refusal(fault)
+        return None
+    expect(0 <= items <= DEFAULT_LIMITS.max_items, f"{items} items counted")
+    _expect_bounded(values)
+    write_amf0_values(*values)
+    return values
 
 
 def run_amf3(data: bytes) -> Outcome:

@@ -18,6 +18,7 @@ from fuzz.mutate import mutate
 from fuzz.outcome import expect, expect_same, join_input, refusal
 from penstock.errors import ProtocolViolation
 from penstock.protocol.chunk_reader import ChunkLimits
+from penstock.protocol.command_codec import MAX_COMMAND_VALUES
 from penstock.protocol.connection import ConnectionSettings
 from penstock.protocol.events import DataCleared, DataReceived, Event, MediaReceived
 from penstock.protocol.message import Message
@@ -35,8 +36,8 @@ MAX_OUTPUT_FACTOR: Final = 450
 # The handshake, and the answer to connect.
 _FREE_OUTPUT_BYTES: Final = HANDSHAKE_BYTES + 1024
 _ACKNOWLEDGEMENT_BYTES: Final = 16
-# Of one call: the step in hand when the budget is spent is finished.
-_MAX_WORK: Final = WORK_PER_CALL + 1
+# Of one call: the step in hand when the budget is spent is finished, and a command is one step.
+_MAX_WORK: Final = WORK_PER_CALL + MAX_COMMAND_VALUES
 
 SETTINGS: Final = ConnectionSettings(chunk_limits=ChunkLimits(max_buffered_bytes=256 * 1024))
 _CONNECT: Final = corpus.string("connect")

@@ -43,6 +43,7 @@ from penstock.protocol.command import (
     UnknownCommand,
 )
 from penstock.protocol.command_codec import as_flag, as_number, as_text, read_command, write_command
+from penstock.protocol.work import WorkMeter
 from tests.support.golden import golden_bytes
 from tests.support.independent_rtmp import AMF0_COMMAND, read_messages
 
@@ -320,10 +321,9 @@ def test_a_payload_without_a_name_breaks_the_protocol(payload: bytes) -> None:
     [
         b"\x02",
         b"\x02\x00\x07conn",
-        b"\xff",
         b"\x02\x00\x07connect" + ONE[:5],
         b"\x02\x00\x07connect" + ONE + b"\x03\x00\x03app",
-        b"\x02\x00\x07publish" + ZERO + NULL + TEST + b"\xff",
+        b"\x02\x00\x07connect" + ONE + b"\x05" * 999,
         b"\x02\x00\x07connect" + ONE + b"\x0a\x00\x00\x00\x01" * 40,
     ],
 )
@@ -605,3 +605,28 @@ def test_any_payload_gives_a_command_or_is_refused(name: bytes, rest: bytes) -> 
         return
     written = write_command(command)
     assert write_command(read_command(written)) == written
+
+
+def test_as_many_values_as_a_command_may_have_are_read_and_counted() -> None:
+    work = WorkMeter()
+    command = read_command(b"\x02\x00\x01x" + ONE + b"\x05" * 998, work)
+    assert command == UnknownCommand(1.0, "x", (None,) * 998)
+    assert work.done == 1000
+    with pytest.raises(MalformedAmf, match="amf0: more than 1000 items"):
+        read_command(b"\x02\x00\x01x" + ONE + b"\x05" * 999)
+
+
+def test_values_inside_others_are_counted_too() -> None:
+    work = WorkMeter()
+    read_command(b"\x02\x00\x01x" + ONE + b"\x03\x00\x01a\x05\x00\x01b\x05\x00\x00\x09", work)
+    assert work.done == 5
+
+
+def test_what_cannot_be_decoded_is_left_out() -> None:
+    assert read_command(b"\x02\x00\x07publish" + ZERO + NULL + TEST + b"\xff") == Publish(0.0, "test")
+    circular = b"\x03\x00\x03app\x02\x00\x04live\x00\x01x\x07\x00\x00\x00\x00\x09"
+    assert read_command(b"\x02\x00\x07connect" + ONE + circular) == Connect(1.0, {"app": "live", "x": None})
+    unknown = b"\x03\x00\x03app\x02\x00\x04live\x00\x01x\x0e\x00\x00\x00\x00\x09"
+    assert read_command(b"\x02\x00\x07connect" + ONE + unknown) == Connect(1.0, {"app": "live"})
+    with pytest.raises(ProtocolViolation, match="does not start with a command name"):
+        read_command(b"\xff")

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.amf import AmfValue, write_amf0_values
+from penstock.errors import ProtocolViolation
 from penstock.protocol.chunk_writer import write_standalone
 from penstock.protocol.events import Event, MediaReceived, PublishEnded, PublishRequested
 from penstock.protocol.message import Message
@@ -129,3 +130,28 @@ def test_events_of_a_lost_connection_are_unfinished_business() -> None:
     assert client.server.is_unfinished
     assert [type(event) for event in events_of(client.server)] == [PublishEnded]
     assert not client.server.is_unfinished
+
+
+def test_the_values_of_a_command_are_units_beside_its_message() -> None:
+    client = ScriptedClient().connected()
+    client.say(Message(99, 0, 0, b"", 3))
+    before = client.server.work_done
+    # The second finds its chunk stream known, so that its message is one unit; an object is a value like its members.
+    client.server.receive_data(command("x", 0.0, {"a": 1.0, "b": 2.0}))
+    assert client.server.next_event() is None
+    assert client.server.work_done == before + 1 + 5
+
+
+def test_a_command_of_too_many_values_is_a_violation() -> None:
+    client = ScriptedClient().connected()
+    client.call("x", 0.0, *[None] * 998)
+    with pytest.raises(ProtocolViolation, match=r"amf0: more than 1000 items .*connected"):
+        client.call("x", 0.0, *[None] * 999)
+
+
+def test_a_call_does_no_more_than_its_budget_and_one_command() -> None:
+    client = ScriptedClient().connected()
+    client.server.receive_data(command("x", 0.0, *[None] * 998) * 20)
+    found = calls(client.server)
+    assert len(found) == 21
+    assert max(units for _, units in found) <= WORK_PER_CALL + 1000

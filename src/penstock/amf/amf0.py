@@ -21,7 +21,7 @@ written as an AMF3 value behind 0x11. The writer sends no references.
 
 import struct
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from penstock.amf import amf3, amf3_writer
 from penstock.amf.sink import Sink
@@ -38,12 +38,15 @@ from penstock.amf.values import (
     EcmaArray,
     TypedObject,
 )
+from penstock.errors import MalformedAmf
 
 _U16: Final = struct.Struct(">H")
 _U32: Final = struct.Struct(">I")
 _DOUBLE: Final = struct.Struct(">d")
 _DATE: Final = struct.Struct(">dh")
 _MAX_LONG_BYTES: Final = 0xFFFFFFFF
+_OBJECT_MARKER: Final = 0x03
+_ECMA_ARRAY_MARKER: Final = 0x08
 _END_MARKER: Final = 0x09
 _AMF3_MARKER: Final = 0x11
 
@@ -65,6 +68,49 @@ def read_amf0_value(
     return _read_value(source), source.pos
 
 
+class LenientValues(NamedTuple):
+    """What could be read, and how many values that took, those inside others with them."""
+
+    values: list[AmfValue]
+    items: int
+
+
+def read_amf0_leniently(data: bytes | memoryview, offset: int = 0, limits: AmfLimits = DEFAULT_LIMITS) -> LenientValues:
+    """As `read_amf0_values`, but what cannot be decoded costs no more than it must.
+
+    A reference to an enclosing value, or to none, is null. A marker that begins no value ends the reading, since nobody
+    can tell where the next one begins: what came before it counts, also the members that an outermost object or ECMA
+    array had by then. Data that ends too early and a value past the limits are refused all the same.
+    """
+    source = Source("amf0", data, offset, limits, is_lenient=True)
+    values: list[AmfValue] = []
+    try:
+        while source.pos < source.end:
+            _read_outermost(source, values)
+    except MalformedAmf:
+        if not source.is_unreadable:
+            raise
+    return LenientValues(values, limits.max_items - source.items_left)
+
+
+def _read_outermost(source: Source, values: list[AmfValue]) -> None:
+    """The next value, which is among the values before its members are read if it has named ones."""
+    marker = source.data[source.pos]
+    if marker == _OBJECT_MARKER:
+        members: dict[str, AmfValue] = {}
+        read_members = _read_object
+    elif marker == _ECMA_ARRAY_MARKER:
+        members = EcmaArray()
+        read_members = _read_ecma_array
+    else:
+        values.append(_read_value(source))
+        return
+    source.take(1)
+    source.charge_items(1)
+    values.append(members)
+    read_members(source, members)
+
+
 def write_amf0_values(*values: AmfValue) -> bytes:
     """The values, one after the other."""
     sink = Sink("amf0")
@@ -81,7 +127,7 @@ def _read_value(source: Source) -> AmfValue:
 
 def _refuse_marker(source: Source) -> NoReturn:
     source.pos -= 1
-    raise source.malformed(f"marker 0x{source.data[source.pos]:02x} begins no value")
+    raise source.unreadable(f"marker 0x{source.data[source.pos]:02x} begins no value")
 
 
 def _read_number(source: Source) -> float:
@@ -104,18 +150,16 @@ def _read_long_string(source: Source) -> str:
     return source.take_text(size_bytes)
 
 
-def _read_object(source: Source) -> dict[str, AmfValue]:
+def _read_object(source: Source, members: dict[str, AmfValue]) -> dict[str, AmfValue]:
     entry = source.open(source.amf0_complexes)
-    members: dict[str, AmfValue] = {}
     _read_members(source, members, None)
     source.close(entry, members)
     return members
 
 
-def _read_ecma_array(source: Source) -> EcmaArray:
+def _read_ecma_array(source: Source, members: dict[str, AmfValue]) -> dict[str, AmfValue]:
     entry = source.open(source.amf0_complexes)
     (count,) = _U32.unpack_from(source.data, source.take(4))
-    members = EcmaArray()
     _read_members(source, members, count if source.depth == 1 and count > 0 else None)
     source.close(entry, members)
     return members
@@ -177,12 +221,12 @@ _READERS: Final[tuple[Callable[[Source], AmfValue], ...]] = (
     _read_number,
     _read_boolean,
     _read_string,
-    _read_object,
+    lambda source: _read_object(source, {}),
     _refuse_marker,  # MovieClip
     lambda _source: None,
     lambda _source: UNDEFINED,
     _read_reference,
-    _read_ecma_array,
+    lambda source: _read_ecma_array(source, EcmaArray()),
     _refuse_marker,  # an end marker without the empty name before it
     _read_strict_array,
     _read_date,

@@ -53,7 +53,7 @@ def read_value(source: Source) -> AmfValue:
     marker = source.data[source.take(1)]
     if marker >= len(_READERS):
         source.pos -= 1
-        raise source.malformed(f"marker 0x{marker:02x} begins no value")
+        raise source.unreadable(f"marker 0x{marker:02x} begins no value")
     source.charge_items(1)
     return _READERS[marker](source)
 
@@ -179,7 +179,7 @@ def _read_object(source: Source, header: int) -> AmfValue:
     traits = _read_traits(source, header)
     if traits.is_externalizable:
         if traits.class_name not in _TRANSPARENT_CLASSES:
-            raise source.malformed(f"externalizable class {printable(traits.class_name[:64])}")
+            raise source.unreadable(f"externalizable class {printable(traits.class_name[:64])}")
         return read_value(source)
     members = {name: read_value(source) for name in traits.names}
     if traits.is_dynamic:

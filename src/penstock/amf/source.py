@@ -66,6 +66,8 @@ class Source:
         "deepest",
         "depth",
         "end",
+        "is_lenient",
+        "is_unreadable",
         "items_left",
         "layer",
         "limits",
@@ -73,7 +75,9 @@ class Source:
         "repeated_bytes",
     )
 
-    def __init__(self, layer: str, data: bytes | memoryview, offset: int, limits: AmfLimits) -> None:
+    def __init__(
+        self, layer: str, data: bytes | memoryview, offset: int, limits: AmfLimits, *, is_lenient: bool = False
+    ) -> None:
         if offset < 0:
             raise MisuseError(f"{layer}: offset {offset} is negative")
         self.layer = layer
@@ -81,6 +85,10 @@ class Source:
         self.pos = offset
         self.end = len(data)
         self.limits = limits
+        self.is_lenient = is_lenient
+        """Whether a reference that stands for nothing is null."""
+        self.is_unreadable = False
+        """Whether a value came of which nobody can tell where it ends."""
         self.items_left = limits.max_items
         self.repeated_bytes = 0
         self.depth = 0
@@ -94,6 +102,11 @@ class Source:
 
     def malformed(self, detail: str) -> MalformedAmf:
         return MalformedAmf(self.layer, f"{detail} at offset {self.pos}")
+
+    def unreadable(self, detail: str) -> MalformedAmf:
+        """The error for a value that nobody can read, nor anything after it."""
+        self.is_unreadable = True
+        return self.malformed(detail)
 
     def short(self, size_bytes: int) -> MalformedAmf:
         return self.malformed(f"{size_bytes} bytes wanted of {self.end - self.pos} left")
@@ -162,6 +175,8 @@ class Source:
 
     def recall(self, table: list[Complex], index: int) -> AmfValue:
         """What a reference stands for, paid for once more."""
+        if self.is_lenient and (index >= len(table) or not table[index].is_closed):
+            return None
         if index >= len(table):
             raise self.malformed(f"reference {index} into a table of {len(table)}")
         entry = table[index]

@@ -1,13 +1,14 @@
 """Commands to AMF0 payloads and back (RTMP 1.0, section 7.2).
 
 Owns the layout of each command. Arguments are taken softly, as encoders send numbers as text and flags as numbers,
-and leave out what they think nobody reads; only a payload that does not start with a name is refused.
+and leave out what they think nobody reads. What cannot be decoded is left out too; a payload is refused if it does not
+start with a name, ends too early or holds too many values.
 """
 
 import math
 from collections.abc import Callable, Sequence
 
-from penstock.amf import AmfValue, read_amf0_values, write_amf0_values
+from penstock.amf import AmfLimits, AmfValue, read_amf0_leniently, write_amf0_values
 from penstock.errors import ProtocolViolation
 from penstock.protocol.command import (
     CheckBandwidth,
@@ -40,8 +41,13 @@ from penstock.protocol.command import (
     Seek,
     UnknownCommand,
 )
+from penstock.protocol.work import WorkMeter
 
 LIVE_OR_RECORDED = -2.0
+MAX_COMMAND_VALUES = 1000
+"""A connect of today has about 30; those inside others count too."""
+
+_LIMITS = AmfLimits(max_items=MAX_COMMAND_VALUES)
 
 
 def as_number(value: AmfValue) -> float | None:
@@ -71,9 +77,11 @@ def as_flag(value: AmfValue) -> bool | None:
     return None if number is None else number != 0
 
 
-def read_command(payload: bytes) -> Command:
-    """Read the payload of a command message of type 20, or of type 17 behind its format byte."""
-    values = read_amf0_values(payload)
+def read_command(payload: bytes, work: WorkMeter | None = None) -> Command:
+    """Read the payload of a command message of type 20, or of type 17 behind its format byte; a value is a unit."""
+    values, items = read_amf0_leniently(payload, limits=_LIMITS)
+    if work is not None:
+        work.done += items
     name = values[0] if values else None
     if not isinstance(name, str):
         raise ProtocolViolation("command", f"a payload of {len(payload)} bytes does not start with a command name")

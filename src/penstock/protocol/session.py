@@ -272,9 +272,9 @@ class Session(ABC):
     def _on_message(self, message: Message) -> None:
         match message.type_id:
             case MessageType.AMF0_COMMAND:
-                self._on_command(read_command(message.payload), message.stream_id)
+                self._on_command(read_command(message.payload, self._work), message.stream_id)
             case MessageType.AMF3_COMMAND:
-                self._on_command(read_command(message.payload[1:]), message.stream_id)
+                self._on_command(read_command(message.payload[1:], self._work), message.stream_id)
             case MessageType.AMF0_DATA:
                 self._on_data(message, message.payload)
             case MessageType.AMF3_DATA:
