@@ -50,7 +50,7 @@ def run_amf0(data: bytes) -> Outcome:
         return Outcome(0, is_refused=True)
     expect_same(lenient, values, "values read leniently and strictly")
     _expect_bounded(values)
-    _expect_writable(values)
+    _expect_writable(values, len(payload))
     first, end = read_amf0_value(payload) if payload else (None, 0)
     if values:
         expect_same(first, values[0], "the first value alone and among the others")
@@ -80,7 +80,7 @@ def run_amf3(data: bytes) -> Outcome:
         return Outcome(0, is_refused=True)
     expect(0 < end <= len(payload), f"a value of {len(payload)} bytes ends at {end}")
     _expect_bounded([value])
-    _expect_writable([value])
+    _expect_writable([value], len(payload))
     try:
         written = write_amf3_value(value)
     except MisuseError as fault:
@@ -126,8 +126,13 @@ def run_data(data: bytes) -> Outcome:
     return Outcome(values + 1, is_refused=refused)
 
 
-def _expect_writable(values: list[AmfValue]) -> None:
+def _expect_writable(values: list[AmfValue], payload_bytes: int) -> None:
     written = write_amf0_values(*values)
+    measure = _Measure()
+    for value in values:
+        _walk(value, 0, measure)
+    room_bytes = payload_bytes + DEFAULT_LIMITS.max_repeated_bytes + 16 * measure.items
+    expect(len(written) <= room_bytes, f"{len(written)} bytes written of {payload_bytes} read")
     expect_same(write_amf0_values(*read_amf0_values(written)), written, "AMF0 written and read again")
 
 

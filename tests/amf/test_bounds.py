@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from penstock.amf import AmfLimits, AmfValue, read_amf0_values, read_amf3_value, write_amf0_values
+from penstock.amf import AmfLimits, AmfValue, read_amf0_leniently, read_amf0_values, read_amf3_value, write_amf0_values
 from penstock.errors import MalformedAmf
 
 ARRAY_COLLECTION = "43 666c65782e6d6573736167696e672e696f2e4172726179436f6c6c656374696f6e"
@@ -157,7 +157,7 @@ def test_the_bytes_that_references_repeat_are_counted(layer: str, first: str, ag
     opening = b"" if layer == "amf0" else bytes.fromhex("09 2B 01")
     limits = AmfLimits(max_items=10**6)
     message = refuse(layer, opening + bytes.fromhex(first) + bytes.fromhex(again) * 20, limits)
-    assert message.startswith(f"{layer}: references repeat more than 1048576 bytes at offset ")
+    assert message.startswith(f"{layer}: references repeat more than 65536 bytes at offset ")
 
 
 def test_a_repeated_value_counts_what_it_repeats_itself() -> None:
@@ -168,3 +168,31 @@ def test_a_repeated_value_counts_what_it_repeats_itself() -> None:
     assert value == ["abcd", ["abcd", "abcd"], ["abcd", "abcd"]]
     assert len(write_amf0_values(value)) > 0
     assert "repeat more than 20 bytes" in refuse("amf3", data, AmfLimits(max_repeated_bytes=20))
+
+
+# An array of 4,000 bytes of text, and as many references to it as fit: 3 bytes stand for 4,008.
+MOST_REPEATED = bytes.fromhex("0A 00000011 0A 00000001 02 0FA0") + b"a" * 4000 + bytes.fromhex("07 0001") * 16
+
+
+def test_writing_what_was_read_costs_its_bytes_and_what_references_may_repeat() -> None:
+    values = read_amf0_values(MOST_REPEATED)
+    assert 60_000 < len(write_amf0_values(*values)) <= len(MOST_REPEATED) + 64 * 1024
+    one_more = b"\x0a\x00\x00\x00\x12" + MOST_REPEATED[5:] + b"\x07\x00\x01"
+    assert "references repeat more than 65536 bytes" in refuse("amf0", one_more)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param("11 09 FF7F 01" + "04 00" * 0x1FFF, id="short integers"),
+        pytest.param("11 09 FF7F 03 61 01 01" + "04 00" * 0x1FFF, id="short integers under numbers as names"),
+        pytest.param("11 0D FF7F 00" + "00000000" * 0x1FFF, id="a vector of integers"),
+        pytest.param("11 09 FF7F 01 0A 0B 01 01" + "0A 01 01" * 0x1FFE, id="empty objects"),
+        pytest.param("11 11 BF7F 00" + "01 01" * 0xFFF, id="pairs of a dictionary"),
+    ],
+)
+def test_an_amf3_item_takes_16_bytes_more_at_most_when_it_is_written_as_amf0(payload: str) -> None:
+    data = bytes.fromhex(payload)
+    values, items = read_amf0_leniently(data)
+    assert items > 1000
+    assert len(write_amf0_values(*values)) <= len(data) + 16 * items

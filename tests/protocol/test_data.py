@@ -187,6 +187,31 @@ def test_damaged_values_are_malformed_for_who_reads_them(payload: bytes) -> None
         read_data(payload)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("08 00000001 0001 61 07 0000 000009", id="circular"),
+        pytest.param("03 0001 61 FF 000009", id="an unknown marker"),
+        pytest.param("03 0001 61", id="torn"),
+        pytest.param("0A 00000001" * 200, id="too deep"),
+        pytest.param("05" * 20_000, id="too many"),
+    ],
+)
+@pytest.mark.parametrize("head", [b"", SET])
+def test_what_cannot_be_decoded_is_relayed_as_it_came(head: bytes, value: str) -> None:
+    payload = META + bytes.fromhex(value)
+    assert read_relayed(head + payload) == RelayedData("onMetaData", payload)
+
+
+@pytest.mark.parametrize("head", [b"", SET, CLEAR])
+def test_a_name_may_have_1024_bytes(head: bytes) -> None:
+    assert read_relayed(head + b"\x0c\x00\x00\x04\x00" + b"n" * 1024).name == "n" * 1024
+    with pytest.raises(MalformedAmf):
+        read_relayed(head + b"\x0c\x00\x00\x04\x01" + b"n" * 1025)
+    with pytest.raises(MalformedAmf):
+        read_relayed(head + b"\x0c\x00\xff\xff\xff" + b"n" * 0xFFFFFF)
+
+
 def test_a_refusal_names_the_layer_and_the_length() -> None:
     with pytest.raises(MalformedAmf, match=r"^data: a payload of 1 bytes does not start with a name$"):
         read_data(b"\x05")

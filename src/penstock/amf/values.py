@@ -76,13 +76,14 @@ class AmfLimits:
     """Bounds of one call of a reader.
 
     `max_depth` counts containers inside each other. `max_items` counts values; what a reference stands for counts each
-    time. `max_repeated_bytes` bounds the text and data that references repeat, so that walking or writing a value costs
-    no more than its own bytes and this.
+    time. `max_repeated_bytes` bounds the text and data that references repeat, so that a value that was read as AMF0 is
+    written in no more than its own bytes and this. An item that came as AMF3 may take 16 bytes more, since AMF0 has no
+    short numbers and writes each name out.
     """
 
     max_depth: int = 32
     max_items: int = 16 * 1024
-    max_repeated_bytes: int = 1024 * 1024
+    max_repeated_bytes: int = 64 * 1024
 
     def __post_init__(self) -> None:
         if not 0 <= self.max_depth <= DEPTH_CEILING:

@@ -2,19 +2,24 @@
 
 Owns the names that have a meaning to a server, and how a publisher's message becomes the one that viewers get: the
 leading @setDataFrame is addressed to the server and goes no further. Other values are never decoded and written
-again, so what a publisher sent arrives to the byte.
+again, so what a publisher sent arrives to the byte, also where nobody but its players can decode it.
 """
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from penstock.amf import AmfValue, EcmaArray, read_amf0_value, read_amf0_values, write_amf0_values
+from penstock.amf import AmfLimits, AmfValue, EcmaArray, read_amf0_value, read_amf0_values, write_amf0_values
 from penstock.errors import MalformedAmf
 
 SET_DATA_FRAME = "@setDataFrame"
 CLEAR_DATA_FRAME = "@clearDataFrame"
 ON_METADATA = "onMetaData"
 SAMPLE_ACCESS = "|RtmpSampleAccess"
+MAX_DATA_NAME_BYTES = 1024
+"""The name of a data message that is relayed; a longer one is ignored with its message."""
+
+_NAME_LIMITS = AmfLimits(max_depth=0, max_items=1)
+_STRING_HEAD_BYTES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +107,17 @@ class RelayedData:
 
 def read_relayed(payload: bytes) -> RelayedData:
     """Read no more than the name, and take off what is addressed to the server."""
-    name, end = read_amf0_value(payload, 0)
-    if name in (SET_DATA_FRAME, CLEAR_DATA_FRAME):
+    name, end = _read_name(payload)
+    clears = name == CLEAR_DATA_FRAME
+    if clears or name == SET_DATA_FRAME:
         payload = payload[end:]
-        clears = name == CLEAR_DATA_FRAME
-        name, _ = read_amf0_value(payload, 0)
-    else:
-        clears = False
+        name, _ = _read_name(payload)
+    return RelayedData(name, payload, clears)
+
+
+def _read_name(payload: bytes) -> tuple[str, int]:
+    """The name that a payload starts with and where it ends, at the cost of a name whatever follows."""
+    name, end = read_amf0_value(payload[: MAX_DATA_NAME_BYTES + _STRING_HEAD_BYTES], 0, _NAME_LIMITS)
     if not isinstance(name, str):
         raise MalformedAmf("data", f"a payload of {len(payload)} bytes does not start with a name")
-    return RelayedData(name, payload, clears)
+    return name, end
