@@ -106,7 +106,7 @@ def test_enhanced_rtmp_is_announced_without_what_only_players_do() -> None:
 
     request = asyncio.run(run())
     assert request.capabilities.caps_ex == CapsEx.MULTITRACK | CapsEx.MOD_EX | CapsEx.NANOSECOND_OFFSET
-    assert request.properties["fourCcList"] == ["*"]
+    assert request.capabilities.four_cc_list == ("*",)
     assert request.tc_url is not None
     assert request.tc_url.endswith("/live")
 

@@ -59,7 +59,7 @@ class TestConnect:
         assert event.capabilities.four_cc_list == ("hvc1", "av01")
         assert event.capabilities.caps_ex == CapsEx.RECONNECT | CapsEx.MULTITRACK
         assert event.capabilities.video_info("vp09") == FourCcInfo.CAN_FORWARD
-        assert event.properties == properties
+        assert event.fault is None
 
     def test_enhanced_clients_are_told_what_a_relay_can_do(self) -> None:
         client = ScriptedClient()
@@ -84,6 +84,49 @@ class TestConnect:
         _, event = ScriptedClient().call("connect", 1.0)
         assert isinstance(event, ConnectRequested)
         assert (event.app, event.app_query, event.tc_url, event.flash_version) == ("", None, None, None)
+
+    @pytest.mark.parametrize(
+        ("app", "fault"),
+        [
+            ("a" * 1024 + "?" + "q" * 4096, None),
+            ("a" * 1025, "An app name may have 1024 bytes, not 1025."),
+            ("é" * 513, "An app name may have 1024 bytes, not 1026."),
+            ("live?" + "q" * 4097, "An app query may have 4096 bytes, not 4097."),
+            ("live?" + "é" * 2049, "An app query may have 4096 bytes, not 4098."),
+        ],
+    )
+    def test_an_app_or_query_that_is_too_long_is_a_fault_for_the_shell(self, app: str, fault: str | None) -> None:
+        client = ScriptedClient()
+        client.grants = False
+        _, event = client.call("connect", 1.0, {"app": app})
+        assert isinstance(event, ConnectRequested)
+        assert event.fault == fault
+        name, _, query = app.partition("?")
+        assert (event.app, event.app_query) == ((name, query) if fault is None else ("", None))
+        client.server.reject_connect(event.fault or "no")
+        assert client.server.state is ConnectionState.CLOSED
+
+    def test_other_texts_are_cut(self) -> None:
+        long = "x" * 20_000
+        _, event = ScriptedClient().call("connect", 1.0, {"app": "live", "tcUrl": long, "flashVer": long})
+        assert isinstance(event, ConnectRequested)
+        assert event.tc_url == event.flash_version == "x" * 1024
+
+    @pytest.mark.parametrize(
+        "extra",
+        [
+            pytest.param("07 0000", id="a reference to the object itself"),
+            pytest.param("0E", id="an unknown marker"),
+            pytest.param("03 0001 78 FF", id="an unknown marker further in"),
+        ],
+    )
+    def test_a_connect_is_taken_by_the_fields_that_can_be_read(self, extra: str) -> None:
+        object_of = b"\x03\x00\x03app\x02\x00\x04live\x00\x01x" + bytes.fromhex(extra) + b"\x00\x00\x09"
+        client = ScriptedClient()
+        _, event = client.say(Message(20, 0, 0, write_amf0_values("connect", 1.0) + object_of, 3))
+        assert isinstance(event, ConnectRequested)
+        assert (event.app, event.fault) == ("live", None)
+        assert client.heard_codes()[-1] == "NetConnection.Connect.Success"
 
     def test_a_rejected_connect_is_an_error_and_the_end(self) -> None:
         client = ScriptedClient()

@@ -86,7 +86,10 @@ class EndReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectRequested:
-    """To be answered by accept_connect or reject_connect; nothing more is read before."""
+    """To be answered by accept_connect or reject_connect; nothing more is read before.
+
+    One with a `fault` is to be rejected with it as the description: its app or query is too long, and not in the event.
+    """
 
     app: str
     app_query: str | None
@@ -94,7 +97,7 @@ class ConnectRequested:
     flash_version: str | None
     object_encoding: int
     capabilities: Capabilities
-    properties: dict[str, AmfValue]
+    fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ connect or publish is undecided, since what follows depends on it; a play may be
 streams.
 """
 
-from penstock.amf import UNDEFINED
+from penstock.amf import UNDEFINED, AmfValue
 from penstock.errors import ProtocolViolation
 from penstock.protocol.capabilities import read_capabilities
 from penstock.protocol.command import (
@@ -56,7 +56,16 @@ from penstock.protocol.events import (
     StreamOpened,
 )
 from penstock.protocol.message import Message, MessageType
-from penstock.protocol.names import MAX_STREAM_NAME_BYTES, cut_name, size_of, split_app, split_query, unquoted
+from penstock.protocol.names import (
+    MAX_APP_NAME_BYTES,
+    MAX_STREAM_NAME_BYTES,
+    MAX_TEXT_CHARACTERS,
+    cut_name,
+    name_fault,
+    split_app,
+    split_query,
+    unquoted,
+)
 from penstock.protocol.server_decisions import ServerDecisions, object_encoding_of
 from penstock.protocol.session import MessageStream
 from penstock.protocol.states import (
@@ -116,16 +125,19 @@ class ServerSession(ServerDecisions):
         self._is_held = True
         properties = connect.properties
         app, app_query = split_app(as_text(properties.get("app")) or "")
-        tc_url = as_text(properties.get("tcUrl")) or as_text(properties.get("tcurl"))
+        fault = name_fault("An app", app, app_query, MAX_APP_NAME_BYTES)
+        if fault is not None:
+            app, app_query = "", None
+        tc_url = _short_text(properties.get("tcUrl")) or _short_text(properties.get("tcurl"))
         self._events.append(
             ConnectRequested(
                 app=app,
                 app_query=app_query,
                 tc_url=None if tc_url is None else unquoted(tc_url),
-                flash_version=as_text(properties.get("flashVer")),
+                flash_version=_short_text(properties.get("flashVer")),
                 object_encoding=object_encoding_of(connect),
                 capabilities=read_capabilities(properties),
-                properties=properties,
+                fault=fault,
             )
         )
 
@@ -195,17 +207,18 @@ class ServerSession(ServerDecisions):
         self._move_stream(stream, StreamSignal.PUBLISH)
         self._undecided_publish = stream
         self._is_held = True
-        if (fault := _name_fault(stream.name)) is not None:
+        if (fault := _stream_fault(stream.name, query)) is not None:
             stream.name = ""
             self.reject_publish(stream.stream_id, fault)
             return
-        self._events.append(PublishRequested(stream.stream_id, stream.name, query, publish.publishing_type))
+        publishing_type = publish.publishing_type[:MAX_TEXT_CHARACTERS]
+        self._events.append(PublishRequested(stream.stream_id, stream.name, query, publishing_type))
 
     def _on_play(self, play: Play, stream: MessageStream) -> None:
         self._end(stream, EndReason.REPLACED)
         stream.name, query = split_query(play.stream_name)
         self._move_stream(stream, StreamSignal.PLAY)
-        if (fault := _name_fault(stream.name)) is not None:
+        if (fault := _stream_fault(stream.name, query)) is not None:
             stream.name = ""
             self.reject_play(stream.stream_id, fault)
             return
@@ -257,13 +270,14 @@ class ServerSession(ServerDecisions):
         self._ignore(message, f"nothing is published on message stream {message.stream_id}")
 
 
-def _name_fault(name: str) -> str | None:
-    """Why a stream cannot have this name; None if it can."""
-    if not name:
-        return "A stream must have a name."
-    if (name_bytes := size_of(name)) > MAX_STREAM_NAME_BYTES:
-        return f"A stream name may have {MAX_STREAM_NAME_BYTES} bytes, not {name_bytes}."
-    return None
+def _stream_fault(name: str, query: str | None) -> str | None:
+    """Why a stream cannot be asked for by this name and query; None if it can."""
+    return name_fault("A stream", name, query, MAX_STREAM_NAME_BYTES) if name else "A stream must have a name."
+
+
+def _short_text(value: AmfValue) -> str | None:
+    text = as_text(value)
+    return None if text is None else text[:MAX_TEXT_CHARACTERS]
 
 
 def _play_start(start: float | None) -> tuple[PlayStart, int | None]:
