@@ -110,3 +110,21 @@ def test_a_damaged_leb128_says_why(data: str, message: str) -> None:
 )
 def test_emulation_prevention_is_removed_once(escaped: str, plain: str) -> None:
     assert remove_emulation_prevention(bytes.fromhex(escaped)) == bytes.fromhex(plain)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("", "test: 1 bits wanted at bit 0 of 0"),
+        ("00000000", "test: 9 bits wanted at bit 8 of 8"),
+        ("00000001", "test: 8 bits wanted at bit 7 of 8"),
+    ],
+)
+def test_a_code_that_is_cut_short_is_malformed(code: str, message: str) -> None:
+    with pytest.raises(MalformedMedia) as caught:
+        bits_of(code).read_ue()
+    assert str(caught.value) == message
+
+
+def test_no_more_of_a_parameter_set_is_looked_at_than_one_has() -> None:
+    assert remove_emulation_prevention(b"\x00\x00\x03" * 10_000) == b"\x00\x00" * 341 + b"\x00"

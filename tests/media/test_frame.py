@@ -202,3 +202,11 @@ def test_the_payload_is_carried_not_copied() -> None:
 def test_a_frame_goes_to_another_process_and_back() -> None:
     frame = frame_of(VIDEO, 40, golden.AVC_HIGH_1080P30)
     assert pickle.loads(pickle.dumps(frame)) == frame
+
+
+def test_more_tracks_than_a_message_may_have_are_passed_on_as_malformed() -> None:
+    setup = bytes.fromhex("96 10 61766331") + b"".join(bytes((track, 0, 0, 0)) for track in range(32))
+    slots = tuple(SetupSlot(FrameKind.VIDEO, track, PacketKind.SETUP) for track in range(32))
+    assert frame_of(FrameKind.VIDEO, 40, setup).setup_slots == slots
+    too_many = setup + bytes((32, 0, 0, 0))
+    assert frame_of(FrameKind.VIDEO, 40, too_many) == malformed(FrameKind.VIDEO, too_many)

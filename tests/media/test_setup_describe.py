@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.media.describe import describe, describe_audio, describe_video
+from penstock.media.describe import MAX_RECORD_BYTES, describe, describe_audio, describe_video
 from tests.media import setup_messages as golden
 
 
@@ -76,3 +76,10 @@ def test_audio_is_described_as_far_as_its_message_tells(payload: bytes, text: st
 @settings(max_examples=100)
 def test_any_two_messages_can_be_described(video: bytes, audio: bytes) -> None:
     assert isinstance(describe(video, audio), str)
+
+
+def test_a_record_that_is_too_long_is_not_opened() -> None:
+    padding = bytes(MAX_RECORD_BYTES - len(golden.AVC_HIGH_1080P30) + 5)
+    assert describe_video(golden.AVC_HIGH_1080P30 + padding) == "H.264 High 4.0 1920x1080"
+    assert describe_video(golden.AVC_HIGH_1080P30 + padding + b"\x00") == "H.264 AVC"
+    assert describe_audio(golden.AAC_LC_48K_STEREO + bytes(MAX_RECORD_BYTES)) == "AAC"

@@ -62,3 +62,18 @@ def test_hevc_separate_colour_planes_crop_by_single_samples() -> None:
 def test_an_hevc_parameter_set_out_of_range_is_refused(fields: str, message: str) -> None:
     with pytest.raises(MalformedMedia, match=message):
         read_video_setup(VideoCodec.HEVC, hevc_record("0000" + "000" + "1" + PROFILE_TIER_LEVEL + fields))
+
+
+def test_so_many_units_of_an_hevc_record_are_looked_at() -> None:
+    head, sps = (
+        GOLDEN_RECORD[:22],
+        hevc_record("0000" + "000" + "1" + PROFILE_TIER_LEVEL + "1" + "010" + "0001001" + "00101" + "0" + "1")[23:],
+    )
+    others = b"\x20\x00\x40" + b"\x00\x00" * 64
+    assert read_video_setup(VideoCodec.HEVC, head + b"\x02" + others + sps).width_px == 8
+    one_more = b"\x20\x00\x41" + b"\x00\x00" * 65
+    with pytest.raises(MalformedMedia, match="more than 64 NAL units before a sequence parameter set"):
+        read_video_setup(VideoCodec.HEVC, head + b"\x02" + one_more + sps)
+    # However many it announces in however many arrays, of none of them a byte is read.
+    with pytest.raises(MalformedMedia, match="more than 64 NAL units"):
+        read_video_setup(VideoCodec.HEVC, head + b"\xff" + b"\x20\xff\xff" + b"\x00\x00" * 65535)

@@ -9,6 +9,8 @@ from penstock.errors import MalformedMedia
 # A code of 32 zeros before the one would be a number above 2**32 - 2, which no syntax element reaches.
 _MAX_LEADING_ZEROS = 31
 _MAX_LEB128_BYTES = 8
+# Sequence parameter sets have some 30 bytes, with all their scaling lists some hundreds.
+MAX_PARAMETER_SET_BYTES = 1024
 
 
 class BitReader:
@@ -50,12 +52,13 @@ class BitReader:
 
     def read_ue(self) -> int:
         """An unsigned Exp-Golomb code."""
-        zeros = 0
-        while not self.read(1):
-            zeros += 1
-            if zeros > _MAX_LEADING_ZEROS:
-                raise MalformedMedia(self._layer, f"Exp-Golomb code too long at bit {self._at_bit} of {self._bits}")
-        return (1 << zeros) - 1 + self.read(zeros)
+        # The zeros are counted at once: a record of hundreds of long codes would take milliseconds bit by bit.
+        width = min(_MAX_LEADING_ZEROS + 1, self.bits_left)
+        zeros = width - self.read(width).bit_length()
+        if zeros > _MAX_LEADING_ZEROS:
+            raise MalformedMedia(self._layer, f"Exp-Golomb code too long at bit {self._at_bit} of {self._bits}")
+        self._at_bit -= width - zeros
+        return self.read(zeros + 1) - 1
 
     def read_se(self) -> int:
         """A signed Exp-Golomb code."""
@@ -78,5 +81,8 @@ def read_leb128(layer: str, data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def remove_emulation_prevention(nal: bytes) -> bytes:
-    """The raw bytes of a NAL unit: encoders put a 3 after two zeros so that no start code appears inside."""
-    return nal.replace(b"\x00\x00\x03", b"\x00\x00")
+    """The raw bytes of a parameter set: encoders put a 3 after two zeros so that no start code appears inside.
+
+    No more than the first `MAX_PARAMETER_SET_BYTES` are looked at.
+    """
+    return nal[:MAX_PARAMETER_SET_BYTES].replace(b"\x00\x00\x03", b"\x00\x00")

@@ -7,7 +7,7 @@ none gives the codec's name, so that a log line never fails.
 from penstock.errors import MalformedMedia
 from penstock.media.audio_tag import read_audio_tag
 from penstock.media.codecs import AudioCodec, VideoCodec
-from penstock.media.packets import PacketKind
+from penstock.media.packets import CodecT, PacketKind, TrackPacket
 from penstock.media.setup_aac import read_aac_setup
 from penstock.media.setup_av1 import read_av1_setup
 from penstock.media.setup_avc import read_avc_setup
@@ -16,6 +16,9 @@ from penstock.media.setup_opus_flac import read_flac_setup, read_opus_setup
 from penstock.media.setup_record import AudioSetup, VideoSetup
 from penstock.media.setup_vpx import read_vpx_setup
 from penstock.media.video_tag import read_video_tag
+
+# The longest record by rights, one of H.265 with many parameter sets, has some kilobytes. A longer one is not opened.
+MAX_RECORD_BYTES = 64 * 1024
 
 # In front of a profile the standard's number is enough.
 _SHORT_NAMES = {VideoCodec.AVC: "H.264", VideoCodec.HEVC: "H.265"}
@@ -62,7 +65,7 @@ def describe_video(payload: bytes) -> str | None:
     if not tag.tracks:
         return None
     track = tag.tracks[0]
-    if track.packet_kind is PacketKind.SETUP:
+    if _has_record(track):
         try:
             return video_text(read_video_setup(track.codec, payload[track.body_start : track.body_end]))
         except MalformedMedia:
@@ -79,12 +82,16 @@ def describe_audio(payload: bytes) -> str | None:
     if not tag.tracks:
         return None
     track = tag.tracks[0]
-    if track.packet_kind is PacketKind.SETUP:
+    if _has_record(track):
         try:
             return audio_text(read_audio_setup(track.codec, payload[track.body_start : track.body_end]))
         except MalformedMedia:
             pass
     return audio_text(AudioSetup(track.codec, sample_rate_hz=tag.sample_rate_hz, channels=tag.channels))
+
+
+def _has_record(track: TrackPacket[CodecT]) -> bool:
+    return track.packet_kind is PacketKind.SETUP and track.body_end - track.body_start <= MAX_RECORD_BYTES
 
 
 def video_text(setup: VideoSetup) -> str:

@@ -8,15 +8,15 @@ Bounded: a chain of at most `MAX_MODEX` extensions, at most `MAX_TRACKS` tracks.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from penstock.errors import MalformedMedia
 from penstock.media.packets import CodecT
 
 # One extension is defined so far; a chain longer than this is an attack on our time.
 MAX_MODEX = 16
-# A track id is one byte.
-MAX_TRACKS = 256
+# Encoders send a handful, and mostly each in a message of its own. Each costs 2 µs.
+MAX_TRACKS = 32
 
 MODEX_PACKET_TYPE = 7
 _TIMESTAMP_OFFSET_NANO = 0
@@ -36,8 +36,7 @@ class ModEx:
     nanosecond_offset: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TrackSpan(Generic[CodecT]):
+class TrackSpan(NamedTuple, Generic[CodecT]):
     """One track's bytes, `payload[start:end]`, before its packet type is known."""
 
     track_id: int

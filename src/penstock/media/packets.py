@@ -1,8 +1,7 @@
 """The words that audio and video tags share: what kind of packet a tag holds, and where each track's bytes are."""
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from penstock.media.codecs import AudioCodec, VideoCodec
 
@@ -22,8 +21,7 @@ class PacketKind(Enum):
     SILENCE = "silence"
 
 
-@dataclass(frozen=True, slots=True)
-class TrackPacket(Generic[CodecT]):
+class TrackPacket(NamedTuple, Generic[CodecT]):
     """One track's packet: `payload[body_start:body_end]` are its media bytes, after every header.
 
     `composition_time_ms` is added to the message's timestamp to get the time of presentation; it is 0 where the

@@ -14,6 +14,9 @@ from penstock.media.setup_record import VideoSetup, check_size
 
 _LAYER: Final = "HEVC set-up"
 
+# A record has a video, a sequence and a picture parameter set, and some SEI.
+MAX_UNITS: Final = 64
+
 _NAL_SPS = 33
 _FIXED_BYTES = 23
 _GENERAL_PROFILE_BITS = 88
@@ -62,12 +65,16 @@ def read_hevc_setup(record: bytes) -> VideoSetup:
 
 def _find_sps(record: bytes) -> bytes:
     at = _FIXED_BYTES
+    units = 0
     for _ in range(record[22]):
         if at + 3 > len(record):
             raise MalformedMedia(_LAYER, f"NAL unit array cut short at offset {at} of {len(record)}")
         nal_type = record[at] & 0x3F
         count = int.from_bytes(record[at + 1 : at + 3], "big")
         at += 3
+        units += count
+        if units > MAX_UNITS and nal_type != _NAL_SPS:
+            raise MalformedMedia(_LAYER, f"more than {MAX_UNITS} NAL units before a sequence parameter set")
         for _ in range(count):
             size = int.from_bytes(record[at : at + 2], "big")
             nal = record[at + 2 : at + 2 + size]
