@@ -133,7 +133,7 @@ def test_what_breaks_the_protocol_ends_the_connection_at_once(stage: Stage, data
 
 STRANGE_NAMES = [
     pytest.param("", id="empty"),
-    pytest.param("x" * 1_000_000, id="1 MB"),
+    pytest.param("x" * 60_000, id="60 kB"),
     pytest.param("a\0b", id="NUL"),
     pytest.param("../../../../etc/passwd", id="a way out"),
     pytest.param("/absolute", id="absolute"),

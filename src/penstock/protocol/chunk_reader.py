@@ -13,6 +13,8 @@ How it is bounded: each header and each run of bodies is a unit of work, and so 
 that gives `next_message` a count of units gets control back when it is reached, whatever the bytes look like.
 """
 
+# Long because: the short and the long way through a message are one state, and must be read side by side.
+
 from dataclasses import dataclass
 from struct import Struct
 
