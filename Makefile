@@ -1,6 +1,6 @@
 # Each target that a person may call carries its help after two hashes.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-commits setup check bench bench-live bench-pipeline soak fuzz interop lock clean
+.PHONY: help run test setup check bench bench-live bench-pipeline soak fuzz interop lock clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -12,8 +12,7 @@ DEBIAN_PACKAGES := ffmpeg nginx-light libnginx-mod-rtmp rtmpdump gcc libc6-dev \
 # Large, so only for `make interop`, which alone runs the tests in EXTENDED_TESTS.
 INTEROP_PACKAGES := obs-studio xvfb vlc-bin vlc-plugin-base
 EXTENDED_TESTS := tests/interop/extended
-# Many runs of the whole pipeline, killed in turn: minutes, so only for `make test-commits`.
-COMMIT_TESTS := tests/pipeline/scenarios_lake
+SIDE_BY_SIDE := -m "not alone" --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -22,10 +21,11 @@ run: setup ## set up everything, serve and keep the tables: RTMP on 127.0.0.1:19
 	@.venv/bin/penstock up
 
 test: setup check ## set up everything, run all checks and all tests with coverage
-	@.venv/bin/python scripts/run_tests.py $(EXTENDED_TESTS) $(COMMIT_TESTS)
-
-test-commits: setup ## kill runs of the pipeline at every point of a commit, and compare the bytes of gold
-	.venv/bin/pytest $(COMMIT_TESTS)
+	@# Both run, whatever fails in the first; the second reports the coverage of both.
+	@status=0; \
+	.venv/bin/pytest --ignore=$(EXTENDED_TESTS) $(SIDE_BY_SIDE) --cov --cov-report= --cov-fail-under=0 || status=1; \
+	.venv/bin/pytest --ignore=$(EXTENDED_TESTS) -m alone --cov --cov-append || status=1; \
+	exit $$status
 
 setup: .venv/.python-packages .venv/.debian-packages .venv/.class-archive ## install what run and test need; no work when it is there
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from penstock import __version__, cli
+from tests.conftest import SIDE_BY_SIDE, TESTS
 
 REPOSITORY = Path(__file__).parent.parent
 DOCS = REPOSITORY / "docs"
@@ -113,6 +114,11 @@ def test_ci_calls_make_test_and_nothing_else() -> None:
     lines = (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert lines == ["#!/usr/bin/env bash", 'cd "$(dirname "$0")/.." && exec make test']
     assert os.access(REPOSITORY / ".ci" / "run", os.X_OK)
+
+
+def test_every_folder_that_runs_side_by_side_has_tests() -> None:
+    """A folder that was moved would run alone, which takes longer and is no error."""
+    assert [folder for folder in sorted(SIDE_BY_SIDE) if not list((TESTS / folder).glob("test_*.py"))] == []
 
 
 @pytest.mark.parametrize("folder", [DOCS, DECISIONS], ids=lambda folder: folder.name)

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of the pipeline, and one cluster."""
+"""One Spark session for all tests of the pipeline in one process, and one cluster."""
 
 from collections.abc import Iterator
 

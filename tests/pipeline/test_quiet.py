@@ -21,6 +21,8 @@ from penstock.pipeline.storage import Storage
 from penstock.pipeline.tables import TABLES
 from tests.pipeline.scenarios_lake.gold_reader import Content, GoldReader, content_of, sums
 
+pytestmark = pytest.mark.alone
+
 LONG_S = 60.0
 USAGE = TABLES["gold.usage"]
 DAYS = [f"2026-11-{day}" for day in range(11, 16)]

@@ -54,13 +54,13 @@ class PowerFailure(Exception):
     """The end of a run that is not a process of its own."""
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def landed(tmp_path_factory: pytest.TempPathFactory) -> Landed:
     folder = tmp_path_factory.mktemp("landed")
     return Landed(folder, land_platform(folder))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def undisturbed(spark: SparkSession, landed: Landed, tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
     """All files carried by one run."""
     data = DataFolder(tmp_path_factory.mktemp("undisturbed"), spark)
@@ -69,7 +69,7 @@ def undisturbed(spark: SparkSession, landed: Landed, tmp_path_factory: pytest.Te
     return data
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def killed(spark: SparkSession, landed: Landed, tmp_path_factory: pytest.TempPathFactory) -> Killed:
     """Some files carried by one run, and an hour later the others: late ones, and the other one of two.
 

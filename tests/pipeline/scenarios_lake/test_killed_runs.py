@@ -1,13 +1,22 @@
-"""Runs that are killed: readers notice nothing, and the next run makes up for it."""
+"""Runs that are killed: readers notice nothing, and the next run makes up for it.
+
+The same facts make the same bytes of gold, in whatever order, portions and splits they are carried. All who look at the
+killed runs are in this module, since modules may run in processes of their own.
+"""
 
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from penstock.pipeline.schemas import table_schema
 from penstock.pipeline.tables import TABLES
-from tests.pipeline.scenarios_lake.conftest import LAST_RUN_US, Killed, Landed
+from tests.pipeline.scenarios_lake.conftest import LAST_RUN_US, SMALL_SPLITS, Killed, Landed
 from tests.pipeline.scenarios_lake.gold_reader import GoldReader, sums
-from tests.pipeline.scenarios_lake.runs import DataFolder
+from tests.pipeline.scenarios_lake.runs import DataFolder, conf
 from tests.pipeline.scenarios_lake.witness import bronze_rows
+
+OTHERWISE = {"spark.sql.shuffle.partitions": "5", "spark.sql.adaptive.enabled": "true"}
+OF_GOLD = {"audience", "data_quality", "incidents", "recordings", "stream_health", "usage", "view_quality"}
 
 
 def test_a_reader_gets_no_error_and_nothing_that_was_never_true(killed: Killed) -> None:
@@ -74,3 +83,15 @@ def test_a_file_of_gold_that_was_listed_can_be_opened_though_its_day_has_no_rows
     looked = GoldReader(data.folder / "lake").look()
     rows = {name.split("/")[-2]: count for name, (count, _) in looked.items() if "/usage/" in name}
     assert rows == {"date=2026-11-14": 0, "date=2026-11-15": 5}
+
+
+def test_gold_has_the_same_bytes_by_one_run_by_several_and_by_a_rebuild(
+    spark: SparkSession, undisturbed: DataFolder, killed: Killed
+) -> None:
+    wanted = undisturbed.gold()
+    assert {name.partition("/")[0] for name in wanted} == OF_GOLD
+    assert all(spark.conf.get(name) != value for name, value in {**SMALL_SPLITS, **OTHERWISE}.items())
+    assert killed.data.gold() == wanted
+    with conf(spark, OTHERWISE):
+        killed.data.cycles(LAST_RUN_US).rebuild()
+    assert killed.data.gold() == wanted
