@@ -1,8 +1,8 @@
 """The command line: arguments in, exit status out.
 
 Owns the names of the commands and the frame around them: version, help, and one line with status 2 for what the
-operator got wrong. A command is a module with HELP, add_arguments and run; only the module of the chosen command is
-imported, so that a command costs what it needs and no more.
+operator got wrong. A command is a module, or an object in one, with HELP, add_arguments and run; only the module of the
+chosen command is imported, so that a command costs what it needs and no more.
 """
 
 import argparse
@@ -19,17 +19,17 @@ COMMANDS: Mapping[str, str] = {
     "serve": "penstock.commands.serve",
     "pipeline": "penstock.commands.pipeline",
     "config": "penstock.commands.config",
-    "publish": "penstock.tools.publish",
-    "play": "penstock.tools.play",
-    "probe": "penstock.tools.probe",
-    "bench": "penstock.tools.bench",
+    "publish": "penstock.tools.command_line:PUBLISH",
+    "play": "penstock.tools.command_line:PLAY",
+    "probe": "penstock.tools.command_line:PROBE",
+    "bench": "penstock.tools.command_line:BENCH",
 }
 
 WRONG_USE = 2
 
 
 class Command(Protocol):
-    """What a command's module provides."""
+    """What a command provides."""
 
     HELP: str
 
@@ -69,4 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _command(name: str) -> Command:
-    return cast("Command", importlib.import_module(COMMANDS[name]))
+    module_name, _, attribute = COMMANDS[name].partition(":")
+    module = importlib.import_module(module_name)
+    return cast("Command", getattr(module, attribute) if attribute else module)

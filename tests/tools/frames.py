@@ -1,9 +1,9 @@
 """Frames of a tiny stream, by literal bytes, and tools for command lines."""
 
 import argparse
-from types import ModuleType
 
 from penstock.media.frame import Frame, FrameKind, frame_of
+from penstock.tools.command_line import ToolCommand
 
 # H.264 Constrained Baseline 3.0 640x360 and AAC-LC 48 kHz stereo, as x264 and FFmpeg write them.
 VIDEO_SETUP = bytes.fromhex("17000000000142c01effe100186742c01eda0280bfe584000003000400000300f23c58ba8001000468ce3c80")
@@ -29,7 +29,7 @@ def data(timestamp_ms: int, payload: bytes = METADATA) -> Frame:
     return frame_of(FrameKind.DATA, timestamp_ms, payload)
 
 
-def parsed(command: ModuleType, *words: str) -> argparse.Namespace:
+def parsed(command: ToolCommand, *words: str) -> argparse.Namespace:
     """The arguments of a command as its own parser reads them."""
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)

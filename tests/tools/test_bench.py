@@ -1,4 +1,4 @@
-"""The frames that bench checks, what it counts, and a swarm against nginx."""
+"""The frames that bench checks, what it counts, whom it may load, and a swarm against nginx."""
 
 import asyncio
 import json
@@ -9,11 +9,17 @@ from hypothesis import strategies as st
 
 from penstock.media.describe import describe
 from penstock.media.frame import FrameKind, frame_of
-from penstock.tools import bench
-from penstock.tools.bench_media import KEY_FRAME_FRAMES, BenchMedia, Planned, Seen, planned_frames
-from penstock.tools.bench_tally import Latencies, ViewerTally
-from penstock.tools.bench_target import is_loopback
-from penstock.tools.swarm import main
+from penstock.tools.bench import is_loopback, main, misuse_of
+from penstock.tools.bench_media import (
+    KEY_FRAME_FRAMES,
+    BenchMedia,
+    Latencies,
+    Planned,
+    Seen,
+    ViewerTally,
+    planned_frames,
+)
+from penstock.tools.command_line import BENCH
 from tests.support.nginx_rtmp import nginx_rtmp
 from tests.support.rtmp_server import Refusals, rtmp_server
 from tests.tools.frames import parsed
@@ -151,7 +157,7 @@ def test_only_this_machine_is_loopback(host: str, is_here: bool) -> None:
 def test_a_swarm_finds_nothing_wrong_with_nginx(capsys: pytest.CaptureFixture[str]) -> None:
     with nginx_rtmp() as nginx:
         words = (f"{nginx.url}/bench?key=1", "--publishers", "2", "--viewers", "5", "--seconds", "3", "--json")
-        status = asyncio.run(main(parsed(bench, *words)))
+        status = asyncio.run(main(parsed(BENCH, *words)))
     report = json.loads(capsys.readouterr().out)
     found = {name: report[name] for name in ("gaps", "missing_messages", "corruptions", "failures", "is_clean")}
     assert found == {"gaps": 0, "missing_messages": 0, "corruptions": 0, "failures": [], "is_clean": True}
@@ -165,7 +171,7 @@ def test_a_swarm_finds_nothing_wrong_with_nginx(capsys: pytest.CaptureFixture[st
 
 def test_a_server_that_refuses_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     with rtmp_server(refusals=Refusals(publish="no")) as server:
-        status = asyncio.run(main(parsed(bench, server.url("b"), "--seconds", "2")))
+        status = asyncio.run(main(parsed(BENCH, server.url("b"), "--seconds", "2")))
     printed = capsys.readouterr().out
     assert status == 1
     assert "NetStream.Publish.BadName" in " ".join(printed.split())
@@ -173,7 +179,36 @@ def test_a_server_that_refuses_is_a_failure(capsys: pytest.CaptureFixture[str]) 
 
 def test_viewers_that_are_refused_are_a_failure_and_all_missing(capsys: pytest.CaptureFixture[str]) -> None:
     with rtmp_server(refusals=Refusals(play="no")) as server:
-        status = asyncio.run(main(parsed(bench, server.url("b"), "--seconds", "2", "--bitrate", "100k", "--json")))
+        status = asyncio.run(main(parsed(BENCH, server.url("b"), "--seconds", "2", "--bitrate", "100k", "--json")))
     report = json.loads(capsys.readouterr().out)
     assert (status, report["missing_messages"], report["is_clean"]) == (1, report["sent_messages"], False)
     assert "NetStream.Play.StreamNotFound" in report["failures"][0]
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "complaint"),
+    [
+        ("rtmp://192.0.2.1/live/x", [], "192.0.2.1 is another machine; use --allow-remote"),
+        (
+            "rtmp://192.0.2.1/live/x",
+            ["--allow-remote", "--viewers", "20"],
+            "21 connections for 10 s to another machine",
+        ),
+        ("rtmp://192.0.2.1/live/x", ["--allow-remote", "--seconds", "31"], "at most 20 connections for 30 s"),
+        ("rtmp://[2001:db8::1]/live/x", [], "is another machine"),
+        ("rtmp://127.0.0.1/live/x", ["--seconds", "1"], "too short"),
+        ("rtmp://127.0.0.1/live", [], "no stream name"),
+        ("rtmp://a..b/live/x", [], "a..b"),
+    ],
+)
+def test_bench_refuses_what_is_not_its_to_load(
+    url: str, options: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert BENCH.run(parsed(BENCH, url, *options)) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_small_swarm_may_be_let_loose_on_another_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("rtmp://192.0.2.1/live/x", "--allow-remote", "--viewers", "19", "--seconds", "30")
+    assert misuse_of(parsed(BENCH, *words)) is None
+    assert capsys.readouterr().err.endswith("192.0.2.1 is another machine: at most 20 connections for 30 s\n")

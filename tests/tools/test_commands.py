@@ -12,15 +12,15 @@ import pytest
 
 from penstock.media.frame import Frame
 from penstock.protocol.events import EndReason, PublishEnded
-from penstock.tools import play, probe, publish
+from penstock.tools.command_line import PLAY, PROBE, PUBLISH
 from penstock.tools.files import file_frames
-from penstock.tools.flv_output import FlvOutput
+from penstock.tools.flv import FlvOutput
+from penstock.tools.pace import RateMeter
 from penstock.tools.pattern import Pattern, pattern_frames
-from penstock.tools.player import _line
-from penstock.tools.player import main as run_play
-from penstock.tools.prober import main as run_probe
-from penstock.tools.progress import RateMeter
-from penstock.tools.publisher import main as run_publish
+from penstock.tools.play import _line
+from penstock.tools.play import main as run_play
+from penstock.tools.probe import main as run_probe
+from penstock.tools.publish import main as run_publish
 from penstock.tools.statistics import StreamStatistics
 from tests.interop.ffmpeg_copies import copy_command, listed_packets, run_cleanly
 from tests.support.golden import GOLDEN_DIR
@@ -84,10 +84,10 @@ def publish_and_play(nginx: NginxRtmp, publish_words: list[str], play_words: lis
 
     async def publish_once_there_is_a_viewer() -> int:
         await wait_for_viewer(nginx)
-        return await run_publish(parsed(publish, url, *publish_words))
+        return await run_publish(parsed(PUBLISH, url, *publish_words))
 
     async def run() -> None:
-        player = run_play(parsed(play, url, *play_words))
+        player = run_play(parsed(PLAY, url, *play_words))
         played, published = await asyncio.gather(player, publish_once_there_is_a_viewer())
         assert (played, published) == (0, 0)
 
@@ -129,7 +129,7 @@ def test_a_file_comes_back_from_nginx_as_it_is(tmp_path: Path) -> None:
 def test_enhanced_codecs_reach_a_server_as_they_were_made(codec: str) -> None:
     with rtmp_server() as server:
         words = (server.url("test"), "--codec", codec, "--seconds", "1", "--fast", *SMALL)
-        assert asyncio.run(run_publish(parsed(publish, *words))) == 0
+        assert asyncio.run(run_publish(parsed(PUBLISH, *words))) == 0
         (ended,) = server.wait_for(PublishEnded)
         samples = server.samples("test")
     frames = small_pattern(codec, 1.0)
@@ -142,7 +142,7 @@ def test_enhanced_codecs_reach_a_server_as_they_were_made(codec: str) -> None:
 def test_a_looped_file_goes_on_until_its_time_is_over() -> None:
     with rtmp_server() as server:
         words = (server.url("test"), str(GOLDEN_FLV), "--loop", "--seconds", "5", "--fast")
-        assert asyncio.run(run_publish(parsed(publish, *words))) == 0
+        assert asyncio.run(run_publish(parsed(PUBLISH, *words))) == 0
         server.wait_for(PublishEnded)
         samples = server.samples("test")
     keys = [sample for sample in samples if sample.type_id == VIDEO and sample.payload[:2] == b"\x17\x01"]
@@ -154,12 +154,12 @@ def test_a_looped_file_goes_on_until_its_time_is_over() -> None:
 def test_a_file_without_a_frame_is_not_published(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "empty.flv"
     path.write_bytes(bytes.fromhex("464c5601050000000900000000"))
-    assert asyncio.run(run_publish(parsed(publish, "rtmp://127.0.0.1:1/live/x", str(path)))) == 0
+    assert asyncio.run(run_publish(parsed(PUBLISH, "rtmp://127.0.0.1:1/live/x", str(path)))) == 0
     assert "published nothing" in capsys.readouterr().err
 
 
 def probed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
-    assert asyncio.run(run_probe(parsed(probe, "--json", *words))) == 0
+    assert asyncio.run(run_probe(parsed(PROBE, "--json", *words))) == 0
     report: dict[str, object] = json.loads(capsys.readouterr().out)
     return report
 
@@ -238,7 +238,7 @@ def test_probe_counts_what_has_no_times(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_probe_shows_tables_to_people(capsys: pytest.CaptureFixture[str]) -> None:
-    assert asyncio.run(run_probe(parsed(probe, str(GOLDEN_FLV), "--seconds", "1"))) == 0
+    assert asyncio.run(run_probe(parsed(PROBE, str(GOLDEN_FLV), "--seconds", "1"))) == 0
     printed = capsys.readouterr().out
     assert "AAC-LC" in printed
     assert "framerate" in printed
@@ -247,21 +247,21 @@ def test_probe_shows_tables_to_people(capsys: pytest.CaptureFixture[str]) -> Non
 def test_probe_refuses_what_is_no_media(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.txt"
     path.write_text("text", encoding="utf-8")
-    assert probe.run(parsed(probe, str(path))) == 1
+    assert PROBE.run(parsed(PROBE, str(path))) == 1
     assert capsys.readouterr().err.startswith("penstock probe: ffmpeg: ")
 
 
 def test_probe_of_a_silent_stream_ends_in_time_and_fails() -> None:
     started_at_s = time.monotonic()
     with nginx_rtmp() as nginx:
-        status = asyncio.run(run_probe(parsed(probe, f"{nginx.url}/nobody", "--seconds", "0.3")))
+        status = asyncio.run(run_probe(parsed(PROBE, f"{nginx.url}/nobody", "--seconds", "0.3")))
     assert status == 1
     assert time.monotonic() - started_at_s < 5
 
 
 def test_probe_watches_a_stream(capsys: pytest.CaptureFixture[str]) -> None:
     with rtmp_server() as server:
-        asyncio.run(run_publish(parsed(publish, server.url("test"), str(GOLDEN_FLV), "--fast")))
+        asyncio.run(run_publish(parsed(PUBLISH, server.url("test"), str(GOLDEN_FLV), "--fast")))
         server.wait_for(PublishEnded)
         capsys.readouterr()
         report = probed(capsys, server.url("test"), "--seconds", "2")
@@ -296,7 +296,7 @@ def test_an_interrupted_publish_ends_its_stream_and_says_what_it_sent(number: in
 
 def test_a_pipe_gets_flv_and_nothing_else(tmp_path: Path) -> None:
     with rtmp_server() as server:
-        asyncio.run(run_publish(parsed(publish, server.url("test"), str(GOLDEN_FLV), "--fast")))
+        asyncio.run(run_publish(parsed(PUBLISH, server.url("test"), str(GOLDEN_FLV), "--fast")))
         server.wait_for(PublishEnded)
         command = [*COMMAND, "play", server.url("test"), "-o", "-", "--json", "--stats"]
         ended = subprocess.run(command, capture_output=True, timeout=DEADLINE_S, check=True)
@@ -317,7 +317,7 @@ def test_a_play_ends_by_time_with_a_whole_file(tmp_path: Path) -> None:
         while not server.samples("test"):
             assert time.monotonic() < give_up_at_s
             time.sleep(POLL_S)
-        assert asyncio.run(run_play(parsed(play, server.url("test"), "-o", str(path), "--seconds", "1"))) == 0
+        assert asyncio.run(run_play(parsed(PLAY, server.url("test"), "-o", str(path), "--seconds", "1"))) == 0
     assert b"hasKeyframes" in path.read_bytes()[:1000]
     assert sum(sample.type_id == VIDEO for sample in flv_samples(path)) >= 8
 
@@ -334,9 +334,9 @@ def test_the_line_of_a_play_tells_rates_key_frames_skew_and_gaps() -> None:
 
 def test_a_server_that_is_not_there_leaves_a_line_and_status_1(capsys: pytest.CaptureFixture[str]) -> None:
     url = "rtmp://127.0.0.1:1/live/x"
-    assert play.run(parsed(play, url)) == 1
-    assert publish.run(parsed(publish, url, str(GOLDEN_FLV))) == 1
-    assert probe.run(parsed(probe, url)) == 1
+    assert PLAY.run(parsed(PLAY, url)) == 1
+    assert PUBLISH.run(parsed(PUBLISH, url, str(GOLDEN_FLV))) == 1
+    assert PROBE.run(parsed(PROBE, url)) == 1
     assert capsys.readouterr().err.splitlines() == [
         f"penstock {name}: server 127.0.0.1:1: no connection: Connection refused"
         for name in ("play", "publish", "probe")

@@ -13,10 +13,9 @@ import pytest
 
 from penstock.errors import MalformedMedia
 from penstock.media.frame import Frame, FrameKind
-from penstock.tools import publish
+from penstock.tools.command_line import PATTERN_CODECS
 from penstock.tools.files import file_frames, is_flv, limited, looped
-from penstock.tools.flv_frames import FlvFrames, flv_file_frames
-from penstock.tools.flv_output import FlvOutput
+from penstock.tools.flv import FlvFrames, FlvOutput, flv_file_frames
 from penstock.tools.pattern import _ENCODERS, Pattern, pattern_frames
 from tests.interop.ffmpeg_copies import listed_packets, run_cleanly
 from tests.support.cuts import all_cuts
@@ -145,10 +144,10 @@ def test_a_limit_counts_from_the_first_coded_frame() -> None:
 
 
 def test_the_codecs_of_the_command_are_those_of_the_pattern() -> None:
-    assert tuple(_ENCODERS) == publish.PATTERN_CODECS
+    assert tuple(_ENCODERS) == PATTERN_CODECS
 
 
-@pytest.mark.parametrize("codec", publish.PATTERN_CODECS)
+@pytest.mark.parametrize("codec", PATTERN_CODECS)
 def test_a_newer_ffmpeg_decodes_every_picture_of_the_pattern(codec: str, tmp_path: Path) -> None:
     pattern = Pattern(codec, SMALL.width_px, SMALL.height_px, 10, SMALL.video_bps, seconds=1.0)
     path = written(list(pattern_frames(pattern)), tmp_path / "pattern.flv")

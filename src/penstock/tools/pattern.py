@@ -18,7 +18,7 @@ from av.video.frame import PictureType
 from av.video.stream import VideoStream
 
 from penstock.media.frame import Frame
-from penstock.tools.muxing import FlvMuxer, unreadable
+from penstock.tools.files import FlvMuxer, unreadable
 
 _ENCODERS: Final = {
     "h264": ("libx264", {"preset": "ultrafast", "tune": "zerolatency"}),

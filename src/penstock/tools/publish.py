@@ -1,43 +1,83 @@
-"""penstock publish: a file, or a test pattern, to a server. See `publisher` for how."""
+"""penstock publish: frames of a file or of the test pattern, sent in real time.
+
+Files travel as they are, without encoding anew. Frames go out by their time of decoding, or with --fast as quickly as
+the server takes them. Making a frame takes a few milliseconds, in which the connection waits; that is no harm to one
+stream.
+"""
 
 import argparse
-import sys
+import asyncio
+import itertools
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from penstock.tools.arguments import WRONG_USE, bit_rate, count, picture_size, seconds
-from penstock.tools.launch import run_command
+from rich.console import Console
 
-HELP: Final = "publish a file or a test pattern to a server"
-PATTERN_CODECS: Final = ("h264", "hevc", "av1", "vp9")
+from penstock.client import publish
+from penstock.media.frame import Frame, FrameKind
+from penstock.tools.files import file_frames, limited, looped
+from penstock.tools.pace import Pacer, RateMeter, clock_text, progress_line
+from penstock.tools.pattern import Pattern, pattern_frames
+from penstock.tools.report import bit_rate_text
+from penstock.tools.running import until_interrupted
+from penstock.tools.statistics import StreamStatistics
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.add_argument("url", metavar="URL", help="rtmp[s]://host[:port]/app/stream[?query]")
-    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help="any container; its codecs are kept")
-    parser.add_argument("--test-pattern", action="store_true", help="a moving picture and a tone (default)")
-    parser.add_argument("--codec", choices=PATTERN_CODECS, help="of the test pattern (default h264)")
-    parser.add_argument("--size", type=picture_size, metavar="WxH", help="of the test pattern (default 640x360)")
-    parser.add_argument("--fps", type=count, metavar="N", help="of the test pattern (default 30)")
-    parser.add_argument("--bitrate", type=bit_rate, metavar="RATE", help="of the test pattern's video (default 800k)")
-    parser.add_argument("--seconds", type=seconds, metavar="N", help="end after N seconds of the stream")
-    parser.add_argument("--loop", action="store_true", help="start the file again at its end")
-    parser.add_argument("--fast", action="store_true", help="as quickly as the server takes it, not in real time")
+_DEFAULTS: Final = Pattern()
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Publish until the end, or until interrupted."""
-    if misuse := _misuse(arguments):
-        sys.stderr.write(f"penstock publish: {misuse}\n")
-        return WRONG_USE
-    return run_command("publish", "penstock.tools.publisher", arguments)
+def _frames(arguments: argparse.Namespace) -> Iterator[Frame]:
+    path: Path | None = arguments.file
+    if path is not None:
+        frames = looped(lambda: file_frames(path)) if arguments.loop else file_frames(path)
+        return frames if arguments.seconds is None else limited(frames, arguments.seconds)
+    width_px, height_px = arguments.size or (_DEFAULTS.width_px, _DEFAULTS.height_px)
+    return pattern_frames(
+        Pattern(
+            codec=arguments.codec or _DEFAULTS.codec,
+            width_px=width_px,
+            height_px=height_px,
+            frames_per_second=arguments.fps or _DEFAULTS.frames_per_second,
+            video_bps=arguments.bitrate or _DEFAULTS.video_bps,
+            seconds=arguments.seconds,
+        )
+    )
 
 
-def _misuse(arguments: argparse.Namespace) -> str | None:
-    of_pattern = [arguments.codec, arguments.size, arguments.fps, arguments.bitrate]
-    if arguments.file is not None and (arguments.test_pattern or any(each is not None for each in of_pattern)):
-        return "a file keeps its codecs; --test-pattern, --codec, --size, --fps and --bitrate are for the test pattern"
-    if arguments.file is None and arguments.loop:
-        return "--loop is for files; the test pattern has no end"
-    return None
+async def main(arguments: argparse.Namespace) -> int:
+    """Publish, and tell what was sent."""
+    console = Console(stderr=True)
+    statistics = StreamStatistics()
+    frames = _frames(arguments)
+    # Made before the server is asked for anything: it should not hear of a file that cannot be read.
+    first = next(frames, None)
+    if first is not None:
+        all_frames = itertools.chain([first], frames)
+        await until_interrupted(_publish(arguments.url, all_frames, arguments.fast, statistics, console))
+    console.print(_summary(statistics), markup=False, highlight=False, soft_wrap=True)
+    return 0
+
+
+async def _publish(
+    url: str, frames: Iterator[Frame], is_fast: bool, statistics: StreamStatistics, console: Console
+) -> None:
+    pacer = Pacer()
+    async with publish(url) as stream:
+        meter = RateMeter(time.monotonic())
+        with progress_line(console) as show:
+            for frame in frames:
+                # Set-up has any time, often 0, and goes out at once.
+                if not is_fast and not frame.is_setup:
+                    await asyncio.sleep(pacer.delay_s(frame.timestamp_ms, time.monotonic()))
+                await stream.send(frame)
+                statistics.add(frame)
+                meter.add(len(frame.payload), is_picture=frame.kind is FrameKind.VIDEO)
+                show(lambda: f"{clock_text(statistics.duration_ms or 0)}  {meter.take(time.monotonic())}")
+
+
+def _summary(statistics: StreamStatistics) -> str:
+    duration_ms = statistics.duration_ms or 0
+    rate = bit_rate_text(statistics.payload_bytes * 8000 / duration_ms if duration_ms else None)
+    tracks = ", ".join(track.text for track in statistics.tracks.values()) or "nothing"
+    return f"published {tracks}: {clock_text(duration_ms)}, {statistics.messages} messages, {rate}"

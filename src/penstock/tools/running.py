@@ -12,7 +12,7 @@ from typing import Final
 
 from penstock.amf import printable
 from penstock.errors import PenstockError
-from penstock.tools.arguments import FAILURE
+from penstock.tools import FAILURE
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 

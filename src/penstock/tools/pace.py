@@ -1,4 +1,9 @@
-"""The line that shows how a command is getting on: on a terminal only, a few times a second, and gone at the end."""
+"""The pace of a stream: when a frame is due, at which rate frames go, and the line that shows it.
+
+A file plays on the other side as it would here: media time and wall time start together at the first frame. After a
+jump of more than ten seconds, as in files that were cut together, they start anew, so that nobody waits for a time that
+is not in the file. The line is for terminals only, changes a few times a second, and is gone at the end.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +16,26 @@ from rich.text import Text
 
 from penstock.tools.report import bit_rate_text
 
+_JUMP_MS: Final = 10_000
 _REFRESH_S: Final = 0.25
+
+
+class Pacer:
+    """Real time for one stream. Knows no clock: the caller tells time."""
+
+    __slots__ = ("_last_ms", "_start_ms", "_start_s")
+
+    def __init__(self) -> None:
+        self._start_s = 0.0
+        self._start_ms = 0
+        self._last_ms: int | None = None
+
+    def delay_s(self, timestamp_ms: int, now_s: float) -> float:
+        """How long to wait before a frame is sent; 0 when its time has come."""
+        if self._last_ms is None or abs(timestamp_ms - self._last_ms) > _JUMP_MS:
+            self._start_s, self._start_ms = now_s, timestamp_ms
+        self._last_ms = timestamp_ms
+        return max(self._start_s + (timestamp_ms - self._start_ms) / 1000 - now_s, 0.0)
 
 
 class RateMeter:

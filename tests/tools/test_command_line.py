@@ -1,4 +1,4 @@
-"""Values on the command line, pacing, and how a command ends."""
+"""Values on the command line, and how a command starts and ends."""
 
 import argparse
 import asyncio
@@ -10,11 +10,17 @@ from collections.abc import Callable
 import pytest
 
 from penstock.errors import MalformedMedia
-from penstock.tools import bench, play, probe, publish
-from penstock.tools.arguments import bit_rate, count, picture_size, seconds
-from penstock.tools.bench_target import misuse_of
-from penstock.tools.launch import run_command
-from penstock.tools.pacing import Pacer
+from penstock.tools.command_line import (
+    BENCH,
+    PLAY,
+    PROBE,
+    PUBLISH,
+    ToolCommand,
+    bit_rate,
+    count,
+    picture_size,
+    seconds,
+)
 from penstock.tools.running import run_to_status, until_interrupted
 from tests.tools.frames import parsed
 
@@ -48,65 +54,20 @@ def test_nonsense_is_refused(read: Callable[[str], object], text: str) -> None:
         read(text)
 
 
-@pytest.mark.parametrize("command", [publish, play, probe])
-def test_every_command_takes_what_it_works_on(command: object) -> None:
-    assert parsed(command, "x")  # type: ignore[arg-type]
+@pytest.mark.parametrize("command", [PUBLISH, PLAY, PROBE, BENCH], ids=lambda command: command.name)
+def test_every_command_takes_what_it_works_on(command: ToolCommand) -> None:
+    assert parsed(command, "x")
 
 
 def test_a_file_goes_with_no_option_of_the_pattern(capsys: pytest.CaptureFixture[str]) -> None:
     for option in (["--codec", "av1"], ["--size", "64x64"], ["--fps", "5"], ["--bitrate", "1M"], ["--test-pattern"]):
-        assert publish.run(parsed(publish, "rtmp://h/a/b", "file.mp4", *option)) == 2
+        assert PUBLISH.run(parsed(PUBLISH, "rtmp://h/a/b", "file.mp4", *option)) == 2
     assert "a file keeps its codecs" in capsys.readouterr().err
 
 
 def test_only_a_file_can_be_looped(capsys: pytest.CaptureFixture[str]) -> None:
-    assert publish.run(parsed(publish, "rtmp://h/a/b", "--loop")) == 2
+    assert PUBLISH.run(parsed(PUBLISH, "rtmp://h/a/b", "--loop")) == 2
     assert "--loop is for files" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("url", "options", "complaint"),
-    [
-        ("rtmp://192.0.2.1/live/x", [], "192.0.2.1 is another machine; use --allow-remote"),
-        (
-            "rtmp://192.0.2.1/live/x",
-            ["--allow-remote", "--viewers", "20"],
-            "21 connections for 10 s to another machine",
-        ),
-        ("rtmp://192.0.2.1/live/x", ["--allow-remote", "--seconds", "31"], "at most 20 connections for 30 s"),
-        ("rtmp://[2001:db8::1]/live/x", [], "is another machine"),
-        ("rtmp://127.0.0.1/live/x", ["--seconds", "1"], "too short"),
-        ("rtmp://127.0.0.1/live", [], "no stream name"),
-        ("rtmp://a..b/live/x", [], "a..b"),
-    ],
-)
-def test_bench_refuses_what_is_not_its_to_load(
-    url: str, options: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert bench.run(parsed(bench, url, *options)) == 2
-    assert complaint in capsys.readouterr().err
-
-
-def test_a_small_swarm_may_be_let_loose_on_another_machine(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("rtmp://192.0.2.1/live/x", "--allow-remote", "--viewers", "19", "--seconds", "30")
-    assert misuse_of(parsed(bench, *words)) is None
-    assert capsys.readouterr().err.endswith("192.0.2.1 is another machine: at most 20 connections for 30 s\n")
-
-
-def test_frames_are_sent_when_their_time_has_come() -> None:
-    pacer = Pacer()
-    assert pacer.delay_s(5000, 100.0) == 0
-    assert pacer.delay_s(5040, 100.0) == pytest.approx(0.04)
-    assert pacer.delay_s(5080, 100.05) == pytest.approx(0.03)
-    assert pacer.delay_s(5060, 100.09) == 0
-
-
-@pytest.mark.parametrize("jump_ms", [-20_000, 20_000])
-def test_nobody_waits_for_a_time_that_is_not_in_the_file(jump_ms: int) -> None:
-    pacer = Pacer()
-    pacer.delay_s(50_000, 100.0)
-    assert pacer.delay_s(50_000 + jump_ms, 100.0) == 0
-    assert pacer.delay_s(50_040 + jump_ms, 100.0) == pytest.approx(0.04)
 
 
 @pytest.mark.parametrize(
@@ -136,16 +97,15 @@ def test_an_extra_that_is_not_installed_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "av", None)
-    monkeypatch.delitem(sys.modules, "penstock.tools.muxing", raising=False)
     monkeypatch.delitem(sys.modules, "penstock.tools.files", raising=False)
-    monkeypatch.delitem(sys.modules, "penstock.tools.prober", raising=False)
-    assert probe.run(parsed(probe, "x.flv")) == 1
+    monkeypatch.delitem(sys.modules, "penstock.tools.probe", raising=False)
+    assert PROBE.run(parsed(PROBE, "x.flv")) == 1
     assert capsys.readouterr().err == "penstock probe: no package av; pip install 'penstock[tools]'\n"
 
 
 def test_a_module_that_is_missing_otherwise_is_a_bug() -> None:
     with pytest.raises(ModuleNotFoundError):
-        run_command("play", "penstock.tools.nothing", argparse.Namespace())
+        ToolCommand("nothing", "does nothing", lambda _: None).run(argparse.Namespace())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
