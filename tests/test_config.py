@@ -227,22 +227,6 @@ def test_an_app_stands_alone_where_the_defaults_are_untouched() -> None:
     assert Config.model_validate({"apps": {"live": {"takeover": "replace"}}}).app("live").takeover == "replace"
 
 
-@pytest.mark.parametrize(
-    ("streams", "key", "is_recorded"),
-    [
-        ("all", "live/a", True),
-        ("all", "a/b/c", True),
-        ("none", "live/a", False),
-        ("live/*", "live/a", True),
-        ("live/*", "Live/a", False),
-        ("vod/x,live/a?", "live/ab", True),
-        ("vod/x,live/a?", "live/a", False),
-    ],
-)
-def test_patterns_choose_what_is_recorded(streams: str, key: str, is_recorded: bool) -> None:
-    assert Config.model_validate({"recording": {"streams": streams}}).recording.records(key) is is_recorded
-
-
 def test_folders_are_in_the_data_folder_unless_named() -> None:
     config = with_value("server.data_dir", "/srv")
     assert (config.recordings_dir, config.facts_dir) == (Path("/srv/recordings"), Path("/srv/facts"))

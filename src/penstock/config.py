@@ -4,7 +4,6 @@ Owns every key, its default and its bounds. A key is `section.name`, and names c
 variables nor flags: those are read by `config_sources`, and how values are spelled is known by `config_units`.
 """
 
-import fnmatch
 import socket
 from collections.abc import Mapping
 from functools import partial
@@ -182,10 +181,6 @@ class Recording(_Section):
     max_backlog_bytes: Annotated[int, _bytes(MB, 100 * GB)] = 64 * MB
     """What the recorder may be behind by when the disk is slow, in bytes and in time, before it gives up frames."""
     max_backlog_s: Annotated[float, _seconds(1, HOUR)] = 30.0
-
-    def records(self, stream_key: str) -> bool:
-        """Whether this stream, as APP/STREAM, is to be recorded."""
-        return any(fnmatch.fnmatchcase(stream_key, pattern) for pattern in self.streams)
 
 
 class Facts(_Section):

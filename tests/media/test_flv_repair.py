@@ -51,7 +51,7 @@ def repaired(data: bytes) -> tuple[bytes, RepairReport]:
 
 def test_a_whole_recording_is_left_as_it_is() -> None:
     _, whole, _ = recording_of(len(TAGS))
-    assert repaired(whole) == (whole, RepairReport(RepairState.WHOLE, len(whole), 0, 10, 2000, 0, None))
+    assert repaired(whole) == (whole, RepairReport(RepairState.WHOLE, len(whole), 0, 10, 2000, 3, 0, None))
 
 
 @pytest.mark.parametrize("name", ["h264_aac.flv", "script_data.flv", "hevc_aac.flv", "av1.flv"])
@@ -115,7 +115,7 @@ def test_a_torn_recording_gets_its_duration_index_and_flags() -> None:
         "keyframes": {"filepositions": [offsets[2], offsets[5], offsets[8]], "times": [1.0, 2.0, 3.0]},
     }
     assert report == RepairReport(
-        RepairState.REPAIRED, len(torn), 0, 10, 2000, 1, f"back pointer at offset {len(torn) - 4} torn or wrong"
+        RepairState.REPAIRED, len(torn), 0, 10, 2000, 3, 1, f"back pointer at offset {len(torn) - 4} torn or wrong"
     )
 
 
@@ -204,7 +204,7 @@ def test_a_damaged_size_does_not_lead_the_walk_astray() -> None:
     ],
 )
 def test_a_file_without_a_whole_tag_is_unusable_and_untouched(data: bytes, reason: str) -> None:
-    assert repaired(data) == (data, RepairReport(RepairState.UNUSABLE, len(data), 0, 0, 0, 0, reason))
+    assert repaired(data) == (data, RepairReport(RepairState.UNUSABLE, len(data), 0, 0, 0, 0, 0, reason))
 
 
 def test_metadata_behind_a_longer_file_header_is_not_rewritten() -> None:

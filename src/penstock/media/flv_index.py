@@ -72,13 +72,13 @@ class FlvIndexer:
     __slots__ = (
         "_keyframe_room",
         "_keyframe_stride",
-        "_keyframes_seen",
         "_last_ms",
         "first_ms",
         "has_audio",
         "has_video",
         "keyframe_positions",
         "keyframe_times_ms",
+        "keyframes",
         "last_ms",
     )
 
@@ -92,7 +92,8 @@ class FlvIndexer:
         self._last_ms = 0
         self._keyframe_room = max(keyframe_room, 1)
         self._keyframe_stride = 1
-        self._keyframes_seen = 0
+        self.keyframes = 0
+        """All of them, those that were thinned out with them."""
 
     @property
     def duration_ms(self) -> int:
@@ -117,8 +118,8 @@ class FlvIndexer:
             self._add_keyframe(offset, self._last_ms)
 
     def _add_keyframe(self, offset: int, time_ms: int) -> None:
-        ordinal = self._keyframes_seen
-        self._keyframes_seen += 1
+        ordinal = self.keyframes
+        self.keyframes += 1
         if ordinal % self._keyframe_stride == 0 and len(self.keyframe_positions) == self._keyframe_room:
             del self.keyframe_positions[1::2]
             del self.keyframe_times_ms[1::2]

@@ -60,6 +60,7 @@ class RepairReport:
     cut_bytes: int
     tags: int
     duration_ms: int
+    keyframes: int
     wrong_back_pointers: int
     reason: str | None
 
@@ -96,13 +97,14 @@ def repair(file: RepairableFile) -> RepairReport:
         cut_bytes=max(file_bytes - whole_bytes, 0),
         tags=walk.tags,
         duration_ms=walk.index.duration_ms,
+        keyframes=walk.index.keyframes,
         wrong_back_pointers=walk.wrong_back_pointers,
         reason=reason,
     )
 
 
 def _unusable(file_bytes: int, reason: str) -> RepairReport:
-    return RepairReport(RepairState.UNUSABLE, file_bytes, 0, 0, 0, 0, reason)
+    return RepairReport(RepairState.UNUSABLE, file_bytes, 0, 0, 0, 0, 0, reason)
 
 
 def _write_at(file: RepairableFile, offset: int, data: bytes) -> None:

@@ -41,28 +41,6 @@ def test_a_file_that_a_crash_left_open_is_repaired_at_the_next_start(tmp_path: P
     assert stage.rows()[-1] == row
 
 
-def test_a_repaired_file_can_be_gone_on_with(tmp_path: Path) -> None:
-    crash(Stage(tmp_path))
-    stage = Stage(tmp_path)
-    stage.publish("two", is_append=True)
-    stage.send(*HEAD, key(0))
-    stage.end()
-    row = stage.journal.closed[-1]
-    assert row.key == ("one", 1)
-    assert stage.recorded(row)[-1].timestamp_ms == 2080
-
-
-def test_a_crash_while_a_file_is_gone_on_with_costs_nothing(tmp_path: Path) -> None:
-    crash(Stage(tmp_path))
-    stage = Stage(tmp_path)
-    stage.publish("two", is_append=True)
-    stage.send(*HEAD, key(0), key(1000))
-    stage.archive.close()
-    stage = Stage(tmp_path)
-    (row,) = stage.journal.closed
-    assert (row.status, row.duration_ms, row.keyframes) == (SegmentStatus.REPAIRED, 3080, 4)
-
-
 def test_what_is_repaired_is_repaired_once(tmp_path: Path) -> None:
     crash(Stage(tmp_path))
     Stage(tmp_path).archive.close()

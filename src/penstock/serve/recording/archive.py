@@ -94,7 +94,7 @@ class Archive:
     # What recordings tell.
 
     def started(self, row: SegmentRow) -> None:
-        """A file was begun, or is gone on with."""
+        """A file was begun."""
         self._tell(lambda listener: listener.recording_started(row))
 
     def ended(self, row: SegmentRow) -> None:
@@ -129,7 +129,7 @@ class Archive:
     def _repair(self, manifest: Manifest, row: SegmentRow) -> None:
         """Make a file whole that was being written when the server or the disk stopped."""
         try:
-            report, keyframes = repair_file(self.disk, manifest.path_of(row))
+            report = repair_file(self.disk, manifest.path_of(row))
         except FileNotFoundError:
             manifest.save(replace(row, status=SegmentStatus.DELETED, reason="the file is not there"))
             return
@@ -146,7 +146,7 @@ class Archive:
             ended_at=row.ended_at or row.started_at + timedelta(milliseconds=report.duration_ms),
             duration_ms=report.duration_ms,
             bytes=report.file_bytes,
-            keyframes=keyframes,
+            keyframes=report.keyframes,
             last_timestamp_ms=max(row.last_timestamp_ms, row.first_timestamp_ms + report.duration_ms),
         )
         manifest.save(repaired)

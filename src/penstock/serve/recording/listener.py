@@ -13,7 +13,7 @@ class RecordingListener:
     """Hears what becomes of recordings. Nothing here may block or raise."""
 
     def recording_started(self, row: SegmentRow) -> None:
-        """A file was begun, or a later publication goes on with it."""
+        """A file was begun."""
 
     def segment_closed(self, row: SegmentRow) -> None:
         """A file is finished, failed or repaired, as its status says."""

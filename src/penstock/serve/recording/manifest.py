@@ -151,6 +151,10 @@ class Manifest:
         of_stream = (row for row in reversed(self.rows.values()) if (row.app, row.stream) == (app, stream))
         return next(of_stream, None)
 
+    def next_segment(self, recording_id: str) -> int:
+        """A number that no segment of a recording has."""
+        return 1 + max((row.segment for row in self.rows.values() if row.recording_id == recording_id), default=0)
+
     def path_of(self, row: SegmentRow) -> Path:
         """Where its file is: in the folder, whatever the row says."""
         return self.folder / Path(row.path).name

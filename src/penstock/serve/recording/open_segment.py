@@ -23,8 +23,6 @@ from penstock.serve.recording.file_names import file_names
 from penstock.serve.recording.manifest import Gap, Manifest, SegmentRow, SegmentStatus
 from penstock.serve.recording.recording_file import Disk, RecordingFile
 
-_APPEND_PAUSE_MS: Final = 40
-"""Between the last message of a file and what is appended to it: a frame of video, two of audio."""
 _MAX_GAPS: Final = 500
 _DECODER_SETUP: Final = frozenset((PacketKind.SETUP, PacketKind.MULTICHANNEL_CONFIG))
 
@@ -32,12 +30,12 @@ _DECODER_SETUP: Final = frozenset((PacketKind.SETUP, PacketKind.MULTICHANNEL_CON
 class OpenSegment:
     """One file of a recording."""
 
-    def __init__(self, manifest: Manifest, file: RecordingFile, row: SegmentRow, base_ms: int) -> None:
+    def __init__(self, manifest: Manifest, file: RecordingFile, row: SegmentRow) -> None:
         self.row = row
         self._manifest = manifest
         self._file = file
-        self._base_ms = base_ms
-        self._time_ms = file.index.last_ms or 0
+        self._base_ms = row.first_timestamp_ms
+        self._time_ms = 0
         self._setup: dict[SetupSlot, bytes] = {}
         self._last_timestamp_ms = row.last_timestamp_ms
 
@@ -49,32 +47,9 @@ class OpenSegment:
         metadata, *others = setup.joining_frames(row.first_timestamp_ms)
         names = file_names(row.app, row.stream, started_at)
         file = RecordingFile.create(disk, manifest.folder, names, _members_of(metadata))
-        segment = cls(manifest, file, replace(row, path=file.path.name), row.first_timestamp_ms)
+        segment = cls(manifest, file, replace(row, path=file.path.name))
         for frame in others:
             segment.add_setup(frame)
-        manifest.save(segment.row)
-        return segment
-
-    @classmethod
-    def go_on(
-        cls, disk: Disk, manifest: Manifest, row: SegmentRow, setup: CodecConfig, timestamp_ms: int
-    ) -> "OpenSegment | None":
-        """Go on with a finished file at a time of the stream; None if its set-up is another or it cannot be used."""
-        try:
-            file = RecordingFile.reopen(disk, manifest.path_of(row))
-        except FileNotFoundError:
-            return None
-        if file is None:
-            return None
-        base_ms = timestamp_ms - (file.index.last_ms or 0) - _APPEND_PAUSE_MS
-        open_row = replace(row, status=SegmentStatus.OPEN, reason=None, ended_at=None)
-        segment = cls(manifest, file, replace(open_row, last_timestamp_ms=timestamp_ms), base_ms)
-        for frame in file.setup_frames:
-            segment._remember(frame)
-        if segment._setup != _decoder_setup(setup):
-            file.close()
-            return None
-        segment.add_gap(Gap(segment._time_ms, _APPEND_PAUSE_MS, 0, 0, "appended by a later publication"))
         manifest.save(segment.row)
         return segment
 
@@ -186,10 +161,6 @@ class OpenSegment:
 
 def _decoder_slots(frame: Frame) -> list[SetupSlot]:
     return [slot for slot in frame.setup_slots if slot.packet_kind in _DECODER_SETUP]
-
-
-def _decoder_setup(setup: CodecConfig) -> dict[SetupSlot, bytes]:
-    return {slot: frame.payload for frame in setup.frames for slot in _decoder_slots(frame)}
 
 
 def _members_of(metadata: Frame) -> Mapping[str, AmfValue]:

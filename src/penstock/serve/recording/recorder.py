@@ -1,12 +1,12 @@
 """The recorder: which streams are recorded, and the way of their messages to the thread that writes them.
 
-Owns the media path's side of recording. A stream is recorded if the operator's patterns name it, or if its publisher
-asks for it and the operator records anything at all. Its messages reach the writer through a follower, a few times a
-second and all streams together; nothing here opens, reads or writes a file, and nothing waits for one that does. When
-the disk is slow, followers lag as far as they may and then give up whole GOPs.
+Owns the media path's side of recording. A stream is recorded if the operator's patterns name it; what its publisher
+asks for cannot widen that. Its messages reach the writer through a follower, a few times a second and all streams
+together; nothing here opens, reads or writes a file, and nothing waits for one that does. When the disk is slow,
+followers lag as far as they may and then give up whole GOPs.
 
 A publisher that comes back within its grace goes on with its recording, whatever it asks for then. A stream that
-begins anew is a new recording, unless it is published as `append`.
+begins anew is a new recording; published as `append`, its files are the next segments of its newest recording.
 """
 
 import fnmatch
@@ -40,7 +40,6 @@ _MAX_IN_FLIGHT_BYTES: Final = 32 * 1024 * 1024
 _MAX_STREAM_IN_FLIGHT_BYTES: Final = 8 * 1024 * 1024
 """What the writer has at a time, of all streams and of one: it cannot be dropped any more."""
 _STALLED_S: Final = 8.0
-_ASKS_FOR_RECORDING: Final = frozenset(("record", "append"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +48,15 @@ class RecordingSettings:
 
     folder: Path
     streams: tuple[str, ...] = ()
-    """Patterns of APP/STREAM. None at all: nothing is recorded, whatever publishers ask for."""
+    """Patterns of APP/STREAM: what none of them names is not recorded, whatever its publisher asks for."""
     segments: SegmentLimits = field(default_factory=SegmentLimits)
     retention: RetentionLimits = field(default_factory=RetentionLimits)
     follower: FollowerLimits = field(default_factory=FollowerLimits)
     max_total_backlog_bytes: int = 256 * 1024 * 1024
     """What all streams together may keep in memory for a slow disk."""
 
-    def records(self, stream_key: str, publishing_type: str) -> bool:
-        """Whether a stream that is published so is to be recorded."""
-        if not self.streams:
-            return False
-        if publishing_type in _ASKS_FOR_RECORDING:
-            return True
+    def records(self, stream_key: str) -> bool:
+        """Whether a stream is to be recorded."""
         return any(fnmatch.fnmatchcase(stream_key, pattern) for pattern in self.streams)
 
 
@@ -173,7 +168,7 @@ class Recorder(Observer):
             position = live_stream.log.head + live_stream.log.unflushed_bytes
             self._thread.submit(Continue(feed.recording_id, position))
             return
-        if not self.settings.records(live_stream.key, publishing_type):
+        if not self.settings.records(live_stream.key):
             return
         feed = _Feed(self, live_stream, secrets.token_hex(8))
         # The manifest is JSON, which cannot hold bytes that are no text.

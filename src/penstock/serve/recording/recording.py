@@ -19,7 +19,7 @@ from penstock.relay.follower import FollowerBatch
 from penstock.relay.payload import Payload, read_payloads
 from penstock.relay.segment import Entry
 from penstock.serve.recording.archive import Archive
-from penstock.serve.recording.manifest import Gap, Manifest, SegmentRow, SegmentStatus
+from penstock.serve.recording.manifest import Gap, SegmentRow
 from penstock.serve.recording.open_segment import OpenSegment
 
 P = ParamSpec("P")
@@ -33,7 +33,7 @@ _KEY_WAIT_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RecordingOrder:
-    """What is to be recorded. `is_append`: going on with the newest file of that stream, if there is one."""
+    """What is to be recorded. `is_append`: as the next segments of that stream's newest recording, if there is one."""
 
     recording_id: str
     app: str
@@ -61,7 +61,7 @@ class Recording:
     def __init__(self, archive: Archive, order: RecordingOrder) -> None:
         self._archive = archive
         self._order = order
-        self._may_append = order.is_append
+        self._is_append = order.is_append
         self._recording_id = order.recording_id
         self._next_segment = 1
         self._segment: OpenSegment | None = None
@@ -212,30 +212,19 @@ class Recording:
             return
         if self._retry_at is not None and archive.clock() < self._retry_at:
             return
-        segment = self._go_on(manifest, entry) if self._may_append else None
-        self._may_append = False
-        if segment is None:
-            started_at = archive.wall_time(at)
-            key = self._recording_id, self._next_segment
-            row = SegmentRow.begun(key, order.app, order.stream, started_at, entry.timestamp_ms)
-            segment = OpenSegment.begin(archive.disk, manifest, row, self._setup, started_at)
-        self._segment = segment
+        newest = manifest.newest(order.app, order.stream) if self._is_append else None
+        if newest is not None:
+            self._recording_id = newest.recording_id
+        started_at = archive.wall_time(at)
+        key = self._recording_id, max(self._next_segment, manifest.next_segment(self._recording_id))
+        row = SegmentRow.begun(key, order.app, order.stream, started_at, entry.timestamp_ms)
+        self._segment = segment = OpenSegment.begin(archive.disk, manifest, row, self._setup, started_at)
+        self._is_append = False
         self._next_segment = segment.row.segment + 1
         self._retry_at = self._waits_since_ms = None
         self._held.clear()
         self._is_changed = False
         archive.started(segment.row)
-
-    def _go_on(self, manifest: Manifest, entry: Entry) -> OpenSegment | None:
-        """The newest segment of this stream, to be gone on with; else at least its recording goes on."""
-        row = manifest.newest(self._order.app, self._order.stream)
-        if row is None:
-            return None
-        self._recording_id = row.recording_id
-        self._next_segment = row.segment + 1
-        if row.status not in (SegmentStatus.CLOSED, SegmentStatus.REPAIRED):
-            return None
-        return OpenSegment.go_on(self._archive.disk, manifest, row, self._setup, entry.timestamp_ms)
 
     def _finish(self) -> None:
         if self._segment is not None:

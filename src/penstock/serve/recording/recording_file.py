@@ -22,9 +22,7 @@ from penstock.media.flv_index import DEFAULT_KEYFRAME_ROOM, FlvIndexer
 from penstock.media.flv_metadata import ReservedMetadata
 from penstock.media.flv_repair import RepairReport, repair
 from penstock.media.flv_writer import head_bytes, write_head
-from penstock.media.frame import Frame
 from penstock.serve.recording.manifest import sync_folder
-from penstock.serve.recording.recorded_file import read_recorded_file
 
 _PIECES_PER_TAG: Final = 3
 _TAGS_PER_WRITE: Final = 64
@@ -41,7 +39,7 @@ class Disk:
         return descriptor
 
     def reopen(self, path: Path) -> int:
-        """A file that is there."""
+        """A file that was left unfinished, to be repaired."""
         return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
 
     def write(self, descriptor: int, pieces: Sequence[bytes | bytearray | memoryview]) -> int:
@@ -74,9 +72,6 @@ class RecordingFile:
         self.index = FlvIndexer(metadata.keyframe_room)
         self.file_bytes = file_bytes
         """Its size once everything is flushed."""
-        self.keyframes = 0
-        self.setup_frames: tuple[Frame, ...] = ()
-        """What was in it before its first frame, if it was there already."""
         self._disk = disk
         self._descriptor = descriptor
         self._metadata = metadata
@@ -96,25 +91,6 @@ class RecordingFile:
         file._pieces.append(write_head(metadata, file.index, 0, has_audio=True, has_video=True))
         return file
 
-    @classmethod
-    def reopen(cls, disk: Disk, path: Path) -> "RecordingFile | None":
-        """Go on with a file of ours; None if it is none, or is not as it was when it was finished."""
-        descriptor = disk.reopen(path)
-        try:
-            file_bytes = os.lseek(descriptor, 0, os.SEEK_END)
-            recorded = read_recorded_file(descriptor)
-        except (MalformedMedia, OSError):
-            os.close(descriptor)
-            return None
-        if recorded.metadata.file_bytes != file_bytes:
-            os.close(descriptor)
-            return None
-        file = cls(disk, path, descriptor, recorded.metadata, file_bytes)
-        file.index = recorded.index
-        file.keyframes = recorded.keyframes
-        file.setup_frames = recorded.setup_frames
-        return file
-
     @property
     def is_written(self) -> bool:
         """Whether the disk has taken everything that was added."""
@@ -125,6 +101,11 @@ class RecordingFile:
         """From its first to its last frame."""
         return self.index.duration_ms
 
+    @property
+    def keyframes(self) -> int:
+        """How many key frames are in it."""
+        return self.index.keyframes
+
     def add(self, kind: int, time_ms: int, payload: bytes | bytearray | memoryview, *, is_key: bool) -> None:
         """Add one tag; it is written with the next batch."""
         size = len(payload)
@@ -133,7 +114,6 @@ class RecordingFile:
         pieces.append(payload)
         pieces.append(write_back_pointer(TAG_HEADER_BYTES + size))
         self.index.add_tag(kind, time_ms, self.file_bytes, bytes(payload[:2]), is_key)
-        self.keyframes += is_key
         self.file_bytes += TAG_HEADER_BYTES + size + BACK_POINTER_BYTES
         self._unwritten_bytes += size
         if len(pieces) >= _TAGS_PER_WRITE * _PIECES_PER_TAG or self._unwritten_bytes >= _BYTES_PER_WRITE:
@@ -161,10 +141,6 @@ class RecordingFile:
         self._disk.sync(self._descriptor)
         os.close(self._descriptor)
 
-    def close(self) -> None:
-        """Close it unchanged, with nothing added."""
-        os.close(self._descriptor)
-
     def abandon(self) -> RepairReport | None:
         """The disk failed: make the file whole up to its last whole tag, if that can be done, and close it."""
         try:
@@ -174,16 +150,12 @@ class RecordingFile:
             return None
 
 
-def repair_file(disk: Disk, path: Path) -> tuple[RepairReport, int]:
-    """Make a torn file whole. What was done, and how many key frames its index has."""
+def repair_file(disk: Disk, path: Path) -> RepairReport:
+    """Make a torn file whole."""
     with open(disk.reopen(path), "r+b", buffering=0) as file:
         report = repair(file)
         disk.sync(file.fileno())
-        try:
-            keyframes = read_recorded_file(file.fileno()).keyframes
-        except MalformedMedia:
-            keyframes = 0
-    return report, keyframes
+    return report
 
 
 def _create_first(disk: Disk, folder: Path, names: Iterable[str]) -> tuple[Path, int]:
