@@ -67,6 +67,10 @@ NO_ADDRESSES = [
 KEYS: dict[str, tuple[list[Any], list[Any]]] = {
     "server.id": ([("edge-1.example", "edge-1.example")], ["", "a b", "a/b", "x" * 65, 5, "é"]),
     "server.data_dir": ([("/srv/p", Path("/srv/p"))], ["", 5, "a\nb", None]),
+    "server.data_mode": (
+        [("private", "private"), ("group", "group"), ("world", "world")],
+        ["", "0700", 0o700, None, "Private", []],
+    ),
     "server.io_uring": ([(True, True), ("off", False)], ["perhaps", 2, "", None, []]),
     "rtmp.listen": (ADDRESSES, [*NO_ADDRESSES, "none"]),
     "rtmp.chunk_bytes": ([("4 KiB", 4096), (128, 128), (65536, 65536)], [127, 65537, *NO_BYTES]),

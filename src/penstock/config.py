@@ -75,6 +75,8 @@ class Server(_Section):
 
     id: Annotated[str, PlainValidator(read_server_id)] = Field(default_factory=_default_server_id)
     data_dir: Annotated[Path, PlainValidator(read_path)] = Path("data")
+    data_mode: Literal["private", "group", "world"] = "private"
+    """Who may read what the server makes in its data folder: addresses of peers and stream keys are in there."""
     io_uring: bool = True
     """Where the kernel lets us; else the server does without."""
 

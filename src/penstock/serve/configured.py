@@ -1,5 +1,7 @@
 """From the configuration to the plain settings of the server's parts."""
 
+from typing import Final
+
 from penstock.config import AppConfig, Config
 from penstock.config_units import FlushGrid
 from penstock.protocol.connection import ConnectionSettings
@@ -8,7 +10,13 @@ from penstock.relay.log import LogLimits
 from penstock.serve.recording.archive import SegmentLimits
 from penstock.serve.recording.recorder import RecordingSettings
 from penstock.serve.recording.retention import RetentionLimits
-from penstock.serve.settings import AppSettings, FlushPolicy, JoinPolicy, ServerSettings
+from penstock.serve.settings import AppSettings, FileModes, FlushPolicy, JoinPolicy, ServerSettings
+
+_FILE_MODES: Final = {
+    "private": FileModes(0o700, 0o600),
+    "group": FileModes(0o750, 0o640),
+    "world": FileModes(0o755, 0o644),
+}
 
 
 def settings_of(config: Config) -> ServerSettings:
@@ -59,6 +67,11 @@ def _app_settings(app: AppConfig, max_viewers_per_stream: int) -> AppSettings:
     )
 
 
+def file_modes_of(config: Config) -> FileModes:
+    """Who may read what the server makes in its data folder."""
+    return _FILE_MODES[config.server.data_mode]
+
+
 def recording_settings_of(config: Config) -> RecordingSettings:
     """What is recorded, where, and how much is kept."""
     recording = config.recording
@@ -72,4 +85,5 @@ def recording_settings_of(config: Config) -> RecordingSettings:
             min_free_bytes=recording.min_free_bytes,
         ),
         follower=FollowerLimits(max_bytes=recording.max_backlog_bytes, max_age_s=recording.max_backlog_s),
+        modes=file_modes_of(config),
     )

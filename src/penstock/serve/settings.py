@@ -3,9 +3,23 @@
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
 
 from penstock.protocol.connection import ConnectionSettings
 from penstock.relay.log import LogLimits
+
+
+class FileModes(NamedTuple):
+    """The permissions of what the server makes in its data folder. A umask takes away from them, as everywhere."""
+
+    folder: int = 0o700
+    file: int = 0o600
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder and those missing above it. One that is there is the operator's and keeps its permissions."""
+        for each in (*reversed(folder.parents), folder):
+            each.mkdir(self.folder, exist_ok=True)
 
 
 class JoinPolicy(enum.Enum):

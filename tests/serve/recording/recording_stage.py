@@ -17,6 +17,7 @@ from penstock.serve.recording.manifest import Gap, SegmentRow, read_row
 from penstock.serve.recording.recording import Recording, RecordingOrder
 from penstock.serve.recording.recording_file import Disk
 from penstock.serve.recording.retention import RetentionLimits
+from penstock.serve.settings import FileModes
 from penstock.serve.streams.broker import shared_encoders
 from tests.support.samples import AUDIO, DATA, VIDEO, Sample, flv_samples
 
@@ -117,6 +118,7 @@ class Stage:
         retention: RetentionLimits | None = None,
         tap_limits: FollowerLimits | None = None,
         disk: Disk | None = None,
+        modes: FileModes | None = None,
     ) -> None:
         self.folder = folder
         self.now = 1000.0
@@ -125,6 +127,7 @@ class Stage:
             folder,
             limits or SegmentLimits(),
             retention or RetentionLimits(min_free_bytes=0),
+            modes or FileModes(),
             chunk_size=CHUNK_SIZE,
             disk=disk or Disk(),
             clock=lambda: self.now,

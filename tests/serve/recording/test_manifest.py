@@ -1,6 +1,7 @@
 """The manifest: rows survive whatever happens to the file, the newest one holds, and the folder has one owner."""
 
 import os
+import stat
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from penstock.serve.recording import manifest as manifest_module
 from penstock.serve.recording.manifest import Gap, Manifest, SegmentRow, SegmentStatus, read_row, write_row
+from penstock.serve.settings import FileModes
 
 STARTED_AT = datetime(2025, 10, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 ROW = SegmentRow(
@@ -70,16 +72,16 @@ def test_anything_else_is_no_row(line: bytes) -> None:
 
 def test_rows_are_there_when_the_manifest_is_opened_again(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
-    manifest = Manifest(folder)
+    manifest = Manifest(folder, FileModes())
     manifest.save(ROW)
     manifest.close()
-    manifest = Manifest(folder)
+    manifest = Manifest(folder, FileModes())
     assert list(manifest.rows.values()) == [ROW]
     manifest.close()
 
 
 def test_the_newest_row_of_a_segment_holds_and_the_file_only_grows(tmp_path: Path) -> None:
-    manifest = Manifest(tmp_path)
+    manifest = Manifest(tmp_path, FileModes())
     manifest.save(replace(ROW, status=SegmentStatus.OPEN))
     manifest.save(replace(ROW, segment=2))
     before = (tmp_path / "manifest.jsonl").read_bytes()
@@ -87,13 +89,13 @@ def test_the_newest_row_of_a_segment_holds_and_the_file_only_grows(tmp_path: Pat
     assert (tmp_path / "manifest.jsonl").read_bytes() == before + LINE
     assert [row.segment for row in manifest.rows.values()] == [2, 1]
     manifest.close()
-    manifest = Manifest(tmp_path)
+    manifest = Manifest(tmp_path, FileModes())
     assert list(manifest.rows.values()) == [replace(ROW, segment=2), ROW]
     manifest.close()
 
 
 def test_a_deleted_segment_is_forgotten(tmp_path: Path) -> None:
-    manifest = Manifest(tmp_path)
+    manifest = Manifest(tmp_path, FileModes())
     manifest.save(ROW)
     manifest.save(replace(ROW, status=SegmentStatus.DELETED))
     assert manifest.rows == {}
@@ -102,7 +104,7 @@ def test_a_deleted_segment_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_the_newest_segment_of_a_stream_is_the_one_touched_last(tmp_path: Path) -> None:
-    manifest = Manifest(tmp_path)
+    manifest = Manifest(tmp_path, FileModes())
     manifest.save(ROW)
     manifest.save(replace(ROW, segment=2))
     manifest.save(replace(ROW, recording_id="x", stream="other"))
@@ -117,19 +119,19 @@ def test_the_newest_segment_of_a_stream_is_the_one_touched_last(tmp_path: Path) 
 @pytest.mark.parametrize("torn_bytes", [1, 10, len(LINE) - 1])
 def test_a_torn_last_line_costs_itself_alone(torn_bytes: int, tmp_path: Path) -> None:
     (tmp_path / "manifest.jsonl").write_bytes(LINE + LINE[:torn_bytes])
-    manifest = Manifest(tmp_path)
+    manifest = Manifest(tmp_path, FileModes())
     # All but the end of its line is a whole row.
     assert manifest.damaged_lines == (torn_bytes < len(LINE) - 1)
     manifest.save(replace(ROW, segment=2))
     manifest.close()
-    manifest = Manifest(tmp_path)
+    manifest = Manifest(tmp_path, FileModes())
     assert [row.segment for row in manifest.rows.values()] == [1, 2]
     manifest.close()
 
 
 def test_lines_of_somebody_else_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "manifest.jsonl").write_bytes(b"# mine\n" + LINE + b"{}\n")
-    manifest = Manifest(tmp_path)
+    manifest = Manifest(tmp_path, FileModes())
     assert (list(manifest.rows.values()), manifest.damaged_lines) == ([ROW], 2)
     manifest.close()
 
@@ -139,14 +141,15 @@ def test_superseded_rows_are_removed_when_there_are_many(tmp_path: Path, monkeyp
     other = replace(ROW, segment=2)
     deleted = replace(ROW, segment=3, status=SegmentStatus.DELETED)
     (tmp_path / "manifest.jsonl").write_bytes(LINE * 4 + write_row(other) + write_row(deleted) * 2 + b"torn")
-    manifest = Manifest(tmp_path)
+    manifest = Manifest(tmp_path, FileModes())
     manifest.save(replace(ROW, segment=4))
     manifest.close()
     assert lines_of(tmp_path) == [LINE, write_row(other), write_row(replace(ROW, segment=4))]
+    assert stat.S_IMODE((tmp_path / "manifest.jsonl").stat().st_mode) == 0o600
 
 
 def test_a_row_that_the_disk_refuses_goes_out_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    manifest = Manifest(tmp_path)
+    manifest = Manifest(tmp_path, FileModes())
     with monkeypatch.context() as patched:
         full = os.open("/dev/full", os.O_WRONLY)
         patched.setattr(manifest, "_descriptor", full)
@@ -160,15 +163,15 @@ def test_a_row_that_the_disk_refuses_goes_out_before_the_next(tmp_path: Path, mo
 
 
 def test_a_second_server_is_kept_out(tmp_path: Path) -> None:
-    manifest = Manifest(tmp_path)
+    manifest = Manifest(tmp_path, FileModes())
     with pytest.raises(BlockingIOError, match="another server records here"):
-        Manifest(tmp_path)
+        Manifest(tmp_path, FileModes())
     manifest.close()
-    Manifest(tmp_path).close()
+    Manifest(tmp_path, FileModes()).close()
 
 
 def test_a_path_in_a_row_leads_nowhere_else(tmp_path: Path) -> None:
-    manifest = Manifest(tmp_path)
+    manifest = Manifest(tmp_path, FileModes())
     assert manifest.path_of(replace(ROW, path="../../etc/passwd")) == tmp_path / "passwd"
     manifest.close()
 
@@ -176,6 +179,6 @@ def test_a_path_in_a_row_leads_nowhere_else(tmp_path: Path) -> None:
 def test_a_manifest_that_cannot_be_opened_lets_go_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "manifest.jsonl").mkdir()
     with pytest.raises(IsADirectoryError):
-        Manifest(tmp_path)
+        Manifest(tmp_path, FileModes())
     (tmp_path / "manifest.jsonl").rmdir()
-    Manifest(tmp_path).close()
+    Manifest(tmp_path, FileModes()).close()

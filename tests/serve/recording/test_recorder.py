@@ -280,10 +280,10 @@ def test_a_listener_that_fails_costs_nobody_else_anything(start: Callable[..., S
 
 
 class Mistaken(Disk):
-    def create(self, path: Path) -> int:
+    def create(self, path: Path, mode: int) -> int:
         if "bad" in path.name:
             raise RuntimeError("a bug")
-        return super().create(path)
+        return super().create(path, mode)
 
 
 def test_a_bug_in_one_recording_costs_that_one_alone(start: Callable[..., Studio]) -> None:

@@ -1,6 +1,8 @@
 """The folder of recordings: whole after a crash, never fuller than allowed, and no reason to stop when it fails."""
 
 import os
+import stat
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from penstock.serve.recording.archive import SegmentLimits
 from penstock.serve.recording.manifest import Manifest, SegmentStatus
 from penstock.serve.recording.recording_file import Disk
 from penstock.serve.recording.retention import RetentionLimits
+from penstock.serve.settings import FileModes
 from tests.serve.recording.recording_stage import Stage, audio, audio_setup, inter, key, metadata, video_setup
 from tests.support.samples import Sample, flv_samples
 
@@ -70,7 +73,7 @@ def test_a_file_of_which_nothing_is_left_is_kept_and_noted_once(tmp_path: Path) 
 
 def test_a_failed_file_is_looked_at_again_and_keeps_its_reason(tmp_path: Path) -> None:
     crash(Stage(tmp_path))
-    manifest = Manifest(tmp_path)
+    manifest = Manifest(tmp_path, FileModes())
     (row,) = manifest.rows.values()
     manifest.save(replace(row, status=SegmentStatus.FAILED, reason="Input/output error"))
     manifest.close()
@@ -128,6 +131,42 @@ def test_hostile_names_are_files_in_the_folder_and_themselves_in_the_manifest(st
     assert (row.stream, stage.rows()[-1].stream) == (stream, stream)
     assert (tmp_path / "recordings" / row.path).is_file()
     assert os.listdir(tmp_path) == ["recordings"]
+
+
+# Who may read it.
+
+
+def modes_below(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.rglob("*")]}
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("umask")
+@pytest.mark.parametrize("modes", [FileModes(0o700, 0o600), FileModes(0o750, 0o640)])
+def test_all_that_is_made_has_the_modes_that_were_asked_for(modes: FileModes, tmp_path: Path) -> None:
+    stage = Stage(tmp_path / "data" / "recordings", modes=modes)
+    stage.send(*HEAD, *MESSAGES)
+    stage.end()
+    assert modes_below(tmp_path / "data") == {
+        "data": modes.folder,
+        "recordings": modes.folder,
+        ".lock": modes.file,
+        "manifest.jsonl": modes.file,
+        stage.journal.closed[0].path: modes.file,
+    }
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_folder_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
+    tmp_path.chmod(0o775)
+    Stage(tmp_path / "recordings")
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o775
 
 
 # What is given up.
@@ -193,7 +232,7 @@ def test_a_file_that_cannot_be_deleted_is_told_and_tried_again(tmp_path: Path) -
 
 
 def test_a_folder_of_another_server_is_taken_over_when_that_is_gone(tmp_path: Path) -> None:
-    other = Manifest(tmp_path)
+    other = Manifest(tmp_path, FileModes())
     stage = Stage(tmp_path, limits=SegmentLimits(retry_pause_s=5.0))
     assert "another server records here" in stage.journal.archive_failures[0]
     stage.now += 4.9

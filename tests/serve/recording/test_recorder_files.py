@@ -16,7 +16,7 @@ SAMPLES = [video_setup(), key(0), inter(40), audio(45), key(2000)]
 
 
 def record(folder: Path, disk: Disk | None = None, samples: Sequence[Sample] = SAMPLES) -> RecordingFile:
-    file = RecordingFile.create(disk or Disk(), folder, ["a.flv"], {"title": "show"})
+    file = RecordingFile.create(disk or Disk(), folder, ["a.flv"], 0o600, {"title": "show"})
     for sample in samples:
         is_key = sample.payload[:2] == b"\x17\x01"
         file.add(FrameKind(sample.type_id), sample.timestamp_ms, sample.payload, is_key=is_key)
@@ -61,7 +61,7 @@ def test_when_every_name_is_taken_nothing_is_written(tmp_path: Path) -> None:
 
 
 def test_metadata_that_is_too_large_for_a_tag_is_left_out(tmp_path: Path) -> None:
-    file = RecordingFile.create(Disk(), tmp_path, ["a.flv"], {"x": "y" * 0xFFFFFF})
+    file = RecordingFile.create(Disk(), tmp_path, ["a.flv"], 0o600, {"x": "y" * 0xFFFFFF})
     file.finish()
     assert (tmp_path / "a.flv").stat().st_size < 100_000
 

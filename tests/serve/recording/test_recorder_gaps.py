@@ -194,7 +194,7 @@ def test_only_what_the_disk_had_not_taken_counts_as_lost(tmp_path: Path) -> None
 
 
 class Forbidden(Disk):
-    def create(self, path: Path) -> int:
+    def create(self, path: Path, mode: int) -> int:
         raise PermissionError(13, "Permission denied", str(path))
 
 

@@ -33,14 +33,29 @@ def test_an_app_with_slashes_stays_one_name() -> None:
 
 @pytest.mark.parametrize(
     "stream",
-    ["../../x", "a/b", "/etc/passwd", "nul\0byte", "x" * 5000, ".hidden", "..", "", "bücher", "a b", "\ud800", "-rf"],
+    [
+        "../../x",
+        "a/b",
+        "/etc/passwd",
+        "nul\0byte",
+        "x" * 5000,
+        ".hidden",
+        "..",
+        "",
+        "bücher",
+        "a b",
+        "\ud800",
+        "-rf",
+        ".-",
+        "/x",
+    ],
 )
-def test_no_name_leads_out_of_the_folder_or_hides(stream: str, tmp_path: Path) -> None:
+def test_no_name_leads_out_of_the_folder_or_hides_or_is_an_option(stream: str, tmp_path: Path) -> None:
     for name in (name_of("live", stream), name_of(stream, "test")):
         path = tmp_path / name
         assert path.parent == tmp_path
         assert path.resolve().parent == tmp_path.resolve()
-        assert not name.startswith(".")
+        assert not name.startswith((".", "-"))
         path.touch(exist_ok=False)
 
 
@@ -61,4 +76,5 @@ def test_every_name_is_one_short_path_of_plain_characters(app: str, stream: str)
     name = list(file_names(app, stream, STARTED_AT))[-1]
     assert set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
     assert len(name) <= 255
+    assert name[0] not in ".-"
     assert name.endswith("_20251001_120000-1000.flv")

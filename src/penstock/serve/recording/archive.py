@@ -17,6 +17,7 @@ from penstock.serve.recording.listener import RecordingListener
 from penstock.serve.recording.manifest import Gap, Manifest, SegmentRow, SegmentStatus
 from penstock.serve.recording.recording_file import Disk, repair_file
 from penstock.serve.recording.retention import RetentionLimits, surplus
+from penstock.serve.settings import FileModes
 
 _TIDY_INTERVAL_S: Final = 60.0
 _UNFINISHED: Final = frozenset((SegmentStatus.OPEN, SegmentStatus.FAILED))
@@ -42,6 +43,7 @@ class Archive:
         folder: Path,
         limits: SegmentLimits,
         retention: RetentionLimits,
+        modes: FileModes,
         *,
         chunk_size: int,
         disk: Disk,
@@ -57,6 +59,7 @@ class Archive:
         """None while the folder cannot be used."""
         self._folder = folder
         self._retention = retention
+        self._modes = modes
         self._wall_clock = wall_clock
         self._tell = tell
         self._open_at = clock()
@@ -117,7 +120,7 @@ class Archive:
     # The folder.
 
     def _open(self) -> None:
-        manifest = Manifest(self._folder)
+        manifest = Manifest(self._folder, self._modes)
         try:
             for row in [row for row in manifest.rows.values() if row.status in _UNFINISHED]:
                 self._repair(manifest, row)

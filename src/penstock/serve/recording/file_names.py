@@ -33,5 +33,6 @@ def file_names(app: str, stream: str, started_at: datetime) -> Iterator[str]:
 
 
 def _safe(part: str) -> str:
-    # Files whose names begin with a dot are hidden from people and from readers of the folder.
-    return _UNSAFE.sub("-", part).lstrip(".")[:_MAX_PART_CHARACTERS]
+    # A name that begins with a dot is hidden from people and from readers of the folder; one that begins with a dash
+    # is an option to the tools that people use on the folder.
+    return _UNSAFE.sub("-", part).lstrip(".-")[:_MAX_PART_CHARACTERS]

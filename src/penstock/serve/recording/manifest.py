@@ -16,10 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from pydantic import AwareDatetime, TypeAdapter, ValidationError
+
+from penstock.serve.settings import FileModes
 
 MANIFEST_NAME: Final = "manifest.jsonl"
 LOCK_NAME: Final = ".lock"
@@ -126,21 +129,22 @@ def read_row(line: bytes) -> SegmentRow | None:
 class Manifest:
     """The manifest of one folder, open for writing. Its folder is made if it is not there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, modes: FileModes) -> None:
         self.folder = folder
+        self.modes = modes
         self.rows: dict[tuple[str, int], SegmentRow] = {}
         """The newest row of every segment that was not deleted."""
         self.damaged_lines = 0
         self._unsaved = b""
-        folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(folder)
+        modes.make_folder(folder)
+        self._lock = _lock(folder, modes.file)
         try:
             path = folder / MANIFEST_NAME
             lines = self._load(path) if path.exists() else 0
             if lines > 2 * len(self.rows) + _MAX_SUPERSEDED_ROWS:
                 self._compact(path)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            self._descriptor = os.open(path, flags, 0o644)
+            self._descriptor = os.open(path, flags, modes.file)
             sync_folder(folder)
         except OSError:
             os.close(self._lock)
@@ -194,7 +198,7 @@ class Manifest:
 
     def _compact(self, path: Path) -> None:
         new_path = path.with_suffix(".new")
-        with new_path.open("wb") as file:
+        with open(new_path, "wb", opener=partial(os.open, mode=self.modes.file)) as file:
             file.writelines(map(write_row, self.rows.values()))
             file.flush()
             os.fsync(file.fileno())
@@ -216,8 +220,8 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def _lock(folder: Path) -> int:
-    descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+def _lock(folder: Path, mode: int) -> int:
+    descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -46,7 +46,7 @@ class OpenSegment:
         """Begin a file with the set-up in force. Of the row, the path and what the set-up tells are filled in."""
         metadata, *others = setup.joining_frames(row.first_timestamp_ms)
         names = file_names(row.app, row.stream, started_at)
-        file = RecordingFile.create(disk, manifest.folder, names, _members_of(metadata))
+        file = RecordingFile.create(disk, manifest.folder, names, manifest.modes.file, _members_of(metadata))
         segment = cls(manifest, file, replace(row, path=file.path.name))
         for frame in others:
             segment.add_setup(frame)

@@ -27,6 +27,7 @@ from penstock.serve.recording.recording import RecordingOrder
 from penstock.serve.recording.recording_file import Disk
 from penstock.serve.recording.retention import RetentionLimits
 from penstock.serve.recording.writer_thread import Begin, Continue, End, RecordingThread, Stop, Take
+from penstock.serve.settings import FileModes
 from penstock.serve.streams.observer import Observer
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class RecordingSettings:
     follower: FollowerLimits = field(default_factory=FollowerLimits)
     max_total_backlog_bytes: int = 256 * 1024 * 1024
     """What all streams together may keep in memory for a slow disk."""
+    modes: FileModes = field(default_factory=FileModes)
 
     def records(self, stream_key: str) -> bool:
         """Whether a stream is to be recorded."""
@@ -120,6 +122,7 @@ class Recorder(Observer):
                 settings.folder,
                 settings.segments,
                 settings.retention,
+                settings.modes,
                 chunk_size=chunk_size,
                 disk=disk or Disk(),
                 clock=clock,

@@ -32,9 +32,9 @@ _BYTES_PER_WRITE: Final = 1024 * 1024
 class Disk:
     """The system calls that meet the disk. A test can stand in for one that is full, slow or broken."""
 
-    def create(self, path: Path) -> int:
+    def create(self, path: Path, mode: int) -> int:
         """A new file, whose name survives a crash. FileExistsError if there is one, be it a link to nowhere."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         sync_folder(path.parent)
         return descriptor
 
@@ -79,13 +79,15 @@ class RecordingFile:
         self._unwritten_bytes = 0
 
     @classmethod
-    def create(cls, disk: Disk, folder: Path, names: Iterable[str], members: Mapping[str, AmfValue]) -> "RecordingFile":
+    def create(
+        cls, disk: Disk, folder: Path, names: Iterable[str], mode: int, members: Mapping[str, AmfValue]
+    ) -> "RecordingFile":
         """Begin a file under the first of these names that is free. `members` are those of the publisher's metadata."""
         try:
             metadata = ReservedMetadata.with_room(members, DEFAULT_KEYFRAME_ROOM)
         except MalformedMedia:  # more metadata than a tag can hold
             metadata = ReservedMetadata.with_room({}, DEFAULT_KEYFRAME_ROOM)
-        path, descriptor = _create_first(disk, folder, names)
+        path, descriptor = _create_first(disk, folder, names, mode)
         file = cls(disk, path, descriptor, metadata, head_bytes(metadata))
         # Both kinds are promised until the end tells what came: a track may begin late.
         file._pieces.append(write_head(metadata, file.index, 0, has_audio=True, has_video=True))
@@ -158,10 +160,10 @@ def repair_file(disk: Disk, path: Path) -> RepairReport:
     return report
 
 
-def _create_first(disk: Disk, folder: Path, names: Iterable[str]) -> tuple[Path, int]:
+def _create_first(disk: Disk, folder: Path, names: Iterable[str], mode: int) -> tuple[Path, int]:
     for name in names:
         try:
-            return folder / name, disk.create(folder / name)
+            return folder / name, disk.create(folder / name, mode)
         except FileExistsError as error:
             refusal = error
     raise refusal
