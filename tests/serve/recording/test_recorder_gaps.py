@@ -108,13 +108,51 @@ def test_a_return_before_anything_was_recorded_is_no_gap(stage: Stage) -> None:
 
 def test_very_many_gaps_become_one(stage: Stage) -> None:
     stage.send(video_setup(), key(0))
-    for time_ms in range(1000, 503_000, 1000):
+    for time_ms in range(1000, 103_000, 1000):
         stage.recording.continue_at(stage.log.head)
         stage.send(key(time_ms, 5))
     stage.end()
     gaps = stage.journal.closed[0].gaps
-    assert len(gaps) == 500
-    assert (gaps[-1].at_ms, gaps[-1].length_ms) == (499_000, 3000)
+    assert len(gaps) == 100
+    assert (gaps[-1].at_ms, gaps[-1].length_ms) == (99_000, 3000)
+
+
+def test_the_manifest_hears_of_the_first_gap_at_once_and_of_more_once_a_minute(stage: Stage) -> None:
+    stage.send(video_setup(), key(0))
+    for time_ms in range(1000, 130_000, 1000):
+        stage.now += 1.0
+        stage.recording.continue_at(stage.log.head)
+        stage.send(key(time_ms, 5))
+    assert [len(row.gaps) for row in stage.rows()] == [0, 1, 61, 100]
+
+
+# Encoders that set their clock.
+
+
+def test_an_encoder_that_sets_its_clock_back_costs_no_frame_its_time(stage: Stage) -> None:
+    before = [each for ms in range(1_000_000, 1_004_000, 40) for each in (key(ms), audio(ms + 3))]
+    after = [each for ms in range(0, 20_000, 40) for each in (key(ms), audio(ms + 3))]
+    stage.send(video_setup(), audio_setup(), *before, *after)
+    stage.end()
+    (row,) = stage.journal.closed
+    times = [each.timestamp_ms for each in stage.recorded(row)[2:]]
+    assert times[: len(before)] == [each.timestamp_ms - 1_000_000 for each in before]
+    # 40 ms behind the newest message, which was audio at 3,963.
+    assert times[len(before) :] == [each.timestamp_ms + 4003 for each in after]
+    assert row.gaps == (Gap(3963, 0, 0, 0, "the encoder's clock stepped"),)
+    assert row.duration_ms == 4003 + 19_963
+
+
+def test_a_clock_that_is_set_with_each_message_is_noted_once_a_second(stage: Stage) -> None:
+    stage.send(video_setup(), key(0))
+    for number in range(50):
+        stage.now += 0.1
+        stage.send(key(50_000 * (1 - number % 2)))
+    stage.end()
+    (row,) = stage.journal.closed
+    assert 3 <= len(stage.journal.gaps) == len(row.gaps) <= 5
+    times = [each.timestamp_ms for each in stage.recorded(row)[1:]]
+    assert times == sorted(set(times))
 
 
 # Disks that fail.

@@ -1,8 +1,7 @@
 """The segment being written: a file, its row in the manifest and the time in it.
 
-Owns what a segment begins with, what it says of itself at its end, and how the stream's time becomes the file's: less
-the time of its first message; a message older than that gets the time of the one before it. Decides nothing about when
-to begin or end. Every call may raise the disk's own OSError, and `fail` is the answer to that.
+Owns what a segment begins with and what it says of itself at its end. Decides nothing about when to begin or end. Every
+call may raise the disk's own OSError, and `fail` is the answer to that.
 """
 
 import contextlib
@@ -20,10 +19,14 @@ from penstock.relay.codec_config import CodecConfig
 from penstock.relay.payload import Payload
 from penstock.relay.segment import Entry
 from penstock.serve.recording.file_names import file_names
+from penstock.serve.recording.file_time import FileTime, Placed
 from penstock.serve.recording.manifest import Gap, Manifest, SegmentRow, SegmentStatus
 from penstock.serve.recording.recording_file import Disk, RecordingFile
 
-_MAX_GAPS: Final = 500
+_MAX_GAPS: Final = 100
+_GAPS_INTERVAL_S: Final = 60.0
+"""The manifest only grows, and a row has all gaps of its file: it hears of the first at once, and of more once a minute
+or at the end of the file."""
 _DECODER_SETUP: Final = frozenset((PacketKind.SETUP, PacketKind.MULTICHANNEL_CONFIG))
 
 
@@ -34,8 +37,8 @@ class OpenSegment:
         self.row = row
         self._manifest = manifest
         self._file = file
-        self._base_ms = row.first_timestamp_ms
-        self._time_ms = 0
+        self._time = FileTime(row.first_timestamp_ms)
+        self._gaps_saved_at: float | None = None
         self._setup: dict[SetupSlot, bytes] = {}
         self._last_timestamp_ms = row.last_timestamp_ms
 
@@ -58,15 +61,16 @@ class OpenSegment:
         """The size of the file."""
         return self._file.file_bytes
 
-    def time_of(self, timestamp_ms: int) -> int:
-        """A time of the stream as a time in the file."""
-        time_ms = timestamp_ms - self._base_ms
-        return time_ms if time_ms >= 0 else self._time_ms
+    def place(self, entry: Entry) -> Placed:
+        """Where in the file's time a message goes."""
+        if entry.kind is FrameKind.DATA:
+            return Placed(self._time.place_other(entry.timestamp_ms), 0, False)
+        return self._time.place(entry.kind, entry.timestamp_ms)
 
     @property
     def time_ms(self) -> int:
-        """The time in the file of the last message."""
-        return self._time_ms
+        """The time in the file of the last message of audio or video."""
+        return self._time.last_ms
 
     def is_changed_by(self, frame: Frame) -> bool:
         """Whether a set-up message is another than the one that players began this file with."""
@@ -80,21 +84,22 @@ class OpenSegment:
         """Add a set-up message. Encoders and relays stamp it with anything: it gets no time before the last message."""
         self._remember(frame)
         self._describe(frame.kind, frame.payload)
-        time_ms = max(self._time_ms, frame.timestamp_ms - self._base_ms)
+        time_ms = max(self._time.last_ms, self._time.place_other(frame.timestamp_ms))
         self._file.add(frame.kind, time_ms, frame.payload, is_key=False)
 
-    def add(self, entry: Entry, payload: Payload) -> None:
+    def add(self, entry: Entry, payload: Payload, placed: Placed) -> None:
         """Add a message of the stream."""
-        self._time_ms = self.time_of(entry.timestamp_ms)
+        if entry.kind is not FrameKind.DATA:
+            self._time.advance(entry.kind, placed)
         self._last_timestamp_ms = max(self._last_timestamp_ms, entry.timestamp_ms)
         if (entry.kind is FrameKind.VIDEO and self.row.video is None) or (
             entry.kind is FrameKind.AUDIO and self.row.audio is None
         ):
             self._describe(entry.kind, bytes(payload))
-        self._file.add(entry.kind, self._time_ms, payload, is_key=entry.is_key)
+        self._file.add(entry.kind, placed.time_ms, payload, is_key=entry.is_key)
 
-    def add_gap(self, gap: Gap) -> None:
-        """Note that some of the stream is missing. Of very many gaps, the last ones become one."""
+    def add_gap(self, gap: Gap, at: float) -> None:
+        """Note that some of the stream is missing. Of very many gaps, the last ones become one. `at`: by the clock."""
         gaps = self.row.gaps
         if len(gaps) >= _MAX_GAPS:
             last = gaps[-1]
@@ -106,7 +111,9 @@ class OpenSegment:
             )
             gaps = gaps[:-1]
         self.row = replace(self.row, gaps=(*gaps, gap))
-        self._manifest.save(self.row, is_synced=False)
+        if self._gaps_saved_at is None or at - self._gaps_saved_at >= _GAPS_INTERVAL_S:
+            self._gaps_saved_at = at
+            self._manifest.save(self.row, is_synced=False)
 
     @property
     def is_written(self) -> bool:
@@ -143,7 +150,7 @@ class OpenSegment:
             duration_ms=duration_ms,
             bytes=self._file.file_bytes if report is None else report.file_bytes,
             keyframes=self._file.keyframes,
-            last_timestamp_ms=min(self._last_timestamp_ms, self._base_ms + duration_ms),
+            last_timestamp_ms=min(self._last_timestamp_ms, self.row.first_timestamp_ms + duration_ms),
         )
         # The manifest is on the same disk; the row goes out with the next one that the disk takes.
         with contextlib.suppress(OSError):

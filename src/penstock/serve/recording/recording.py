@@ -27,6 +27,8 @@ P = ParamSpec("P")
 _SLICE_MESSAGES: Final = 64
 _SLICE_BYTES: Final = 1024 * 1024
 """Read and written at a time: what bounds the memory, and how long other threads wait for this one."""
+_STEP_INTERVAL_S: Final = 1.0
+"""An encoder may set its clock with each message; it is noted as a gap once a second."""
 _KEY_WAIT_MS: Final = 10_000
 """A stream that sends no key frame for so long is recorded from where it is."""
 
@@ -73,6 +75,7 @@ class Recording:
         self._missing: _Missing | None = None
         self._continuations: deque[int] = deque()
         self._retry_at: float | None = None
+        self._step_told_at: float | None = None
         self._waits_since_ms: int | None = None
         self._last_timestamp_ms: int | None = None
         self._written_timestamp_ms: int | None = None
@@ -139,9 +142,13 @@ class Recording:
             self._pass_over(entry)
             return
         self._write_held(self._segment, entry.kind)
-        self._note_gap(self._segment, entry)
+        placed = self._segment.place(entry)
+        if placed.is_step and (self._step_told_at is None or at - self._step_told_at >= _STEP_INTERVAL_S):
+            self._step_told_at = at
+            self._miss("the encoder's clock stepped")
+        self._note_gap(self._segment, entry, at, is_step=placed.is_step)
         self._last_timestamp_ms = entry.timestamp_ms
-        self._segment.add(entry, payload)
+        self._segment.add(entry, payload, placed)
         if self._segment.is_written:
             self._settle()
 
@@ -200,7 +207,7 @@ class Recording:
 
     def _is_full(self, segment: OpenSegment, entry: Entry) -> bool:
         limits = self._archive.limits
-        return segment.time_of(entry.timestamp_ms) >= limits.max_s * 1000 or segment.file_bytes >= limits.max_bytes
+        return segment.place(entry).time_ms >= limits.max_s * 1000 or segment.file_bytes >= limits.max_bytes
 
     # Files.
 
@@ -264,12 +271,13 @@ class Recording:
             self._missing.size_bytes += entry.payload_bytes
             self.dropped_messages += 1
 
-    def _note_gap(self, segment: OpenSegment, entry: Entry) -> None:
+    def _note_gap(self, segment: OpenSegment, entry: Entry, at: float, *, is_step: bool) -> None:
         missing = self._missing
         if missing is None:
             return
         self._missing = None
-        last_ms = entry.timestamp_ms if self._last_timestamp_ms is None else self._last_timestamp_ms
+        # Over a step of the clock, timestamps do not tell how much is missing.
+        last_ms = entry.timestamp_ms if is_step or self._last_timestamp_ms is None else self._last_timestamp_ms
         gap = Gap(
             at_ms=segment.time_ms,
             length_ms=max(0, entry.timestamp_ms - last_ms),
@@ -277,7 +285,7 @@ class Recording:
             dropped_bytes=missing.size_bytes,
             reason=missing.reason,
         )
-        segment.add_gap(gap)
+        segment.add_gap(gap, at)
         self._archive.missed(segment.row, gap)
 
 
