@@ -181,7 +181,7 @@ def record(stage: Stage, recording_id: str, samples: list[Sample]) -> None:
 
 
 def test_after_each_file_the_oldest_go_until_the_rest_fits(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, retention=RetentionLimits(max_total_bytes=160_000, min_free_bytes=0))
+    stage = Stage(tmp_path, retention=RetentionLimits(max_total_bytes=80_000, min_free_bytes=0))
     for recording_id in ("a", "b", "c", "d"):
         record(stage, recording_id, MESSAGES)
     kept, deleted = stage.journal.closed[2:], stage.journal.closed[:2]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.amf import AmfValue
 from penstock.media.frame import FrameKind
 from penstock.serve.recording.recording_file import Disk, RecordingFile
 from tests.serve.recording.recording_stage import audio, inter, key, video_setup
@@ -16,7 +17,7 @@ SAMPLES = [video_setup(), key(0), inter(40), audio(45), key(2000)]
 
 
 def record(folder: Path, disk: Disk | None = None, samples: Sequence[Sample] = SAMPLES) -> RecordingFile:
-    file = RecordingFile.create(disk or Disk(), folder, ["a.flv"], 0o600, {"title": "show"})
+    file = RecordingFile.create(disk or Disk(), folder, ["a.flv"], 0o600, members={"title": "show"}, keyframe_room=64)
     for sample in samples:
         is_key = sample.payload[:2] == b"\x17\x01"
         file.add(FrameKind(sample.type_id), sample.timestamp_ms, sample.payload, is_key=is_key)
@@ -60,10 +61,12 @@ def test_when_every_name_is_taken_nothing_is_written(tmp_path: Path) -> None:
     assert (tmp_path / "a.flv").stat().st_size == 0
 
 
-def test_metadata_that_is_too_large_for_a_tag_is_left_out(tmp_path: Path) -> None:
-    file = RecordingFile.create(Disk(), tmp_path, ["a.flv"], 0o600, {"x": "y" * 0xFFFFFF})
+@pytest.mark.parametrize("size", [64 * 1024, 0xFFFFFF])
+def test_metadata_that_is_too_large_is_left_out(size: int, tmp_path: Path) -> None:
+    members: dict[str, AmfValue] = {"x": "y" * size}
+    file = RecordingFile.create(Disk(), tmp_path, ["a.flv"], 0o600, members=members, keyframe_room=64)
     file.finish()
-    assert (tmp_path / "a.flv").stat().st_size < 100_000
+    assert (tmp_path / "a.flv").stat().st_size < 2000
 
 
 def test_a_file_that_was_not_finished_is_made_whole_when_it_is_abandoned(tmp_path: Path) -> None:

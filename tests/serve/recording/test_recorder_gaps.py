@@ -21,7 +21,7 @@ from tests.serve.recording.recording_stage import (
 )
 from tests.support.samples import shifted
 
-SHORT = SegmentLimits(max_s=1.0)
+SHORT = SegmentLimits(max_s=1.0, min_small_s=0.0)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_gap_of_a_slow_disk_is_noted_where_it_is(tmp_path: Path) -> None:
 
 
 def test_set_up_that_changed_within_a_gap_begins_another_file(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, tap_limits=FollowerLimits(max_bytes=700))
+    stage = Stage(tmp_path, limits=SHORT, tap_limits=FollowerLimits(max_bytes=700))
     stage.send(video_setup(), key(0), inter(40))
     stage.append(inter(80))
     stage.append(video_setup(OTHER_VIDEO_SETUP, 120), audio_setup(timestamp_ms=120))

@@ -136,7 +136,7 @@ def test_a_disk_that_stands_still_costs_neither_viewers_nor_the_recording_anythi
 
 def test_a_full_disk_costs_viewers_nothing(tmp_path: Path) -> None:
     sent = rounds(3)
-    with live_server(tmp_path, FullDisk(100_000)) as server:
+    with live_server(tmp_path, FullDisk(60_000)) as server:
         watched = publish_and_watch(server, sent, 1.0)
         wait_until(lambda: server.journal.failures)
         (row,) = server.wait_for_closed()

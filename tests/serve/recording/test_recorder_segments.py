@@ -24,7 +24,8 @@ from tests.serve.recording.recording_stage import (
 )
 from tests.support.samples import AUDIO, DATA, VIDEO, Sample, flv_samples, shifted
 
-SHORT = SegmentLimits(max_s=1.0)
+ANY_AGE = SegmentLimits(min_small_s=0.0)
+SHORT = SegmentLimits(max_s=1.0, min_small_s=0.0)
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def test_a_long_recording_goes_on_in_another_file_at_a_key_frame(tmp_path: Path)
 
 
 def test_a_large_recording_goes_on_in_another_file_at_a_key_frame(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, limits=SegmentLimits(max_bytes=80_000))
+    stage = Stage(tmp_path, limits=SegmentLimits(max_bytes=45_000))
     stage.send(video_setup(), key(0), key(40), key(80, 10_000), inter(120), key(160), inter(200))
     stage.end()
     assert [row.first_timestamp_ms for row in stage.journal.closed] == [0, 160]
@@ -175,7 +176,8 @@ def test_without_video_any_audio_may_begin_a_file(tmp_path: Path) -> None:
     assert [row.first_timestamp_ms for row in stage.journal.closed] == [0, 1000, 2000]
 
 
-def test_a_changed_set_up_begins_another_file(stage: Stage) -> None:
+def test_a_changed_set_up_begins_another_file(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, limits=ANY_AGE)
     stage.send(video_setup(), audio_setup(), key(0), inter(40))
     stage.send(video_setup(OTHER_VIDEO_SETUP, 80), audio(80), key(81), inter(120))
     stage.end()
@@ -186,7 +188,8 @@ def test_a_changed_set_up_begins_another_file(stage: Stage) -> None:
     assert [each.timestamp_ms for each in recorded] == [0, 0, 0, 39]
 
 
-def test_a_changed_audio_set_up_takes_effect_in_place_and_ends_the_file_at_the_next_key_frame(stage: Stage) -> None:
+def test_a_changed_audio_set_up_takes_effect_in_place_and_ends_the_file_at_the_next_key_frame(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, limits=ANY_AGE)
     changed = audio_setup(OTHER_AUDIO_SETUP, 40)
     stage.send(video_setup(), audio_setup(), key(0), audio(20), changed, inter(40), audio(43), key(80), audio(85))
     stage.end()

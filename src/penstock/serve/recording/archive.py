@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.media.flv_repair import RepairState
+from penstock.serve.recording.file_allowance import FileAllowance
 from penstock.serve.recording.listener import RecordingListener
 from penstock.serve.recording.manifest import Gap, Manifest, SegmentRow, SegmentStatus
 from penstock.serve.recording.recording_file import Disk, repair_file
@@ -25,14 +26,29 @@ _UNFINISHED: Final = frozenset((SegmentStatus.OPEN, SegmentStatus.FAILED))
 Notice = Callable[[RecordingListener], None]
 
 
+_MAX_KEYFRAME_ROOM: Final = 2048
+"""All key frames of an hour if there is one in two seconds; of more, every second one, and so on. 36,864 bytes."""
+_MIN_KEYFRAME_ROOM: Final = 64
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentLimits:
     """When a file ends: at the first key frame past these."""
 
     max_s: float = 3600.0
     max_bytes: int = 2_000_000_000
+    min_s: float = 10.0
+    """Below this age by the clock no file ends for what its publisher sends, be it timestamps or set-up, unless it is
+    full; nor while there is less media in it than it began with."""
+    min_small_s: float = 60.0
+    """From this age on it may end however little is in it."""
     retry_pause_s: float = 10.0
     """How long to wait after the disk failed."""
+
+    @property
+    def keyframe_room(self) -> int:
+        """How many key frames there is room for in the index of a file."""
+        return min(max(_MIN_KEYFRAME_ROOM, round(self.max_s)), _MAX_KEYFRAME_ROOM)
 
 
 class Archive:
@@ -55,6 +71,7 @@ class Archive:
         self.chunk_size = chunk_size
         self.disk = disk
         self.clock = clock
+        self.allowance = FileAllowance()
         self.manifest: Manifest | None = None
         """None while the folder cannot be used."""
         self._folder = folder

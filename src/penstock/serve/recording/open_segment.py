@@ -33,8 +33,11 @@ _DECODER_SETUP: Final = frozenset((PacketKind.SETUP, PacketKind.MULTICHANNEL_CON
 class OpenSegment:
     """One file of a recording."""
 
-    def __init__(self, manifest: Manifest, file: RecordingFile, row: SegmentRow) -> None:
+    def __init__(self, manifest: Manifest, file: RecordingFile, row: SegmentRow, began_at: float) -> None:
         self.row = row
+        self.began_at = began_at
+        """By the clock."""
+        self._head_bytes = 0
         self._manifest = manifest
         self._file = file
         self._time = FileTime(row.first_timestamp_ms)
@@ -44,22 +47,34 @@ class OpenSegment:
 
     @classmethod
     def begin(
-        cls, disk: Disk, manifest: Manifest, row: SegmentRow, setup: CodecConfig, started_at: datetime
+        cls, disk: Disk, manifest: Manifest, row: SegmentRow, setup: CodecConfig, *, keyframe_room: int, at: float
     ) -> "OpenSegment":
         """Begin a file with the set-up in force. Of the row, the path and what the set-up tells are filled in."""
         metadata, *others = setup.joining_frames(row.first_timestamp_ms)
-        names = file_names(row.app, row.stream, started_at)
-        file = RecordingFile.create(disk, manifest.folder, names, manifest.modes.file, _members_of(metadata))
-        segment = cls(manifest, file, replace(row, path=file.path.name))
+        file = RecordingFile.create(
+            disk,
+            manifest.folder,
+            file_names(row.app, row.stream, row.started_at),
+            manifest.modes.file,
+            members=_members_of(metadata),
+            keyframe_room=keyframe_room,
+        )
+        segment = cls(manifest, file, replace(row, path=file.path.name), at)
         for frame in others:
             segment.add_setup(frame)
+        segment._head_bytes = file.file_bytes
         manifest.save(segment.row)
         return segment
 
     @property
     def file_bytes(self) -> int:
-        """The size of the file."""
+        """The size of the file, reserved room included."""
         return self._file.file_bytes
+
+    @property
+    def is_mostly_media(self) -> bool:
+        """Whether there is more media in it than it began with: metadata, reserved room and set-up."""
+        return self.file_bytes >= 2 * self._head_bytes
 
     def place(self, entry: Entry) -> Placed:
         """Where in the file's time a message goes."""

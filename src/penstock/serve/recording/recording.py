@@ -2,7 +2,8 @@
 
 Owns where a file begins and ends. A file begins with the set-up in force, then a key frame; without video, any audio.
 It ends at the first such place past the limits of time and size, or behind a changed decoder set-up, since many
-players cannot change theirs within a file; until that place comes, messages stay in the old file, so none is lost.
+players cannot change theirs within a file; until that place comes, and until the file is long enough by the clock and
+in bytes, messages stay in the old file, so none is lost. How often recordings begin is limited.
 Metadata that changes within a file is not in it. A disk that fails ends the file, and another is begun after a pause.
 
 Runs in the writer's thread.
@@ -29,6 +30,7 @@ _SLICE_BYTES: Final = 1024 * 1024
 """Read and written at a time: what bounds the memory, and how long other threads wait for this one."""
 _STEP_INTERVAL_S: Final = 1.0
 """An encoder may set its clock with each message; it is noted as a gap once a second."""
+_REFUSED_PAUSE_S: Final = 1.0
 _KEY_WAIT_MS: Final = 10_000
 """A stream that sends no key frame for so long is recorded from where it is."""
 
@@ -75,6 +77,8 @@ class Recording:
         self._missing: _Missing | None = None
         self._continuations: deque[int] = deque()
         self._retry_at: float | None = None
+        self._is_admitted = False
+        """Whether its first file is counted in the allowance."""
         self._step_told_at: float | None = None
         self._waits_since_ms: int | None = None
         self._last_timestamp_ms: int | None = None
@@ -132,7 +136,7 @@ class Recording:
                 self._miss("the publisher was away")
         self._at_risk.append(entry)
         if self._may_begin(entry):
-            if self._segment is not None and (self._is_changed or self._is_full(self._segment, entry)):
+            if self._segment is not None and self._is_to_end(self._segment, entry, at):
                 self._finish()
                 self._at_risk.append(entry)
             if self._segment is None:
@@ -205,9 +209,15 @@ class Recording:
             self._waits_since_ms = entry.timestamp_ms
         return entry.timestamp_ms - self._waits_since_ms >= _KEY_WAIT_MS
 
-    def _is_full(self, segment: OpenSegment, entry: Entry) -> bool:
+    def _is_to_end(self, segment: OpenSegment, entry: Entry, at: float) -> bool:
         limits = self._archive.limits
-        return segment.place(entry).time_ms >= limits.max_s * 1000 or segment.file_bytes >= limits.max_bytes
+        if segment.file_bytes >= limits.max_bytes:
+            return True
+        if not self._is_changed and segment.place(entry).time_ms < limits.max_s * 1000:
+            return False
+        # Set-up and timestamps are the publisher's to send as it likes. Until then changed set-up is in its place.
+        age_s = at - segment.began_at
+        return age_s >= limits.min_small_s or (age_s >= min(limits.min_s, limits.max_s) and segment.is_mostly_media)
 
     # Files.
 
@@ -219,13 +229,23 @@ class Recording:
             return
         if self._retry_at is not None and archive.clock() < self._retry_at:
             return
+        if not self._is_admitted:
+            refusal = archive.allowance.refusal(order.stream_key, archive.clock())
+            if refusal is not None:
+                self._retry_at = archive.clock() + _REFUSED_PAUSE_S
+                self._miss(refusal)
+                archive.failed(order.stream_key, refusal)
+                return
+            self._is_admitted = True
         newest = manifest.newest(order.app, order.stream) if self._is_append else None
         if newest is not None:
             self._recording_id = newest.recording_id
         started_at = archive.wall_time(at)
         key = self._recording_id, max(self._next_segment, manifest.next_segment(self._recording_id))
         row = SegmentRow.begun(key, order.app, order.stream, started_at, entry.timestamp_ms)
-        self._segment = segment = OpenSegment.begin(archive.disk, manifest, row, self._setup, started_at)
+        self._segment = segment = OpenSegment.begin(
+            archive.disk, manifest, row, self._setup, keyframe_room=archive.limits.keyframe_room, at=at
+        )
         self._is_append = False
         self._next_segment = segment.row.segment + 1
         self._retry_at = self._waits_since_ms = None

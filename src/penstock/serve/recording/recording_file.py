@@ -5,6 +5,7 @@ beginning written over the first one at the end. A file whose disk failed is cut
 allows. Decides nothing about when a file begins or ends, and belongs to one thread.
 """
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from penstock.media.flv import (
     write_back_pointer,
     write_tag_header,
 )
-from penstock.media.flv_index import DEFAULT_KEYFRAME_ROOM, FlvIndexer
+from penstock.media.flv_index import FlvIndexer
 from penstock.media.flv_metadata import ReservedMetadata
 from penstock.media.flv_repair import RepairReport, repair
 from penstock.media.flv_writer import head_bytes, write_head
@@ -27,6 +28,8 @@ from penstock.serve.recording.manifest import sync_folder
 _PIECES_PER_TAG: Final = 3
 _TAGS_PER_WRITE: Final = 64
 _BYTES_PER_WRITE: Final = 1024 * 1024
+_MAX_METADATA_BYTES: Final = 64 * 1024
+"""Of the publisher's metadata; that of encoders has a tenth of this at most."""
 
 
 class Disk:
@@ -80,13 +83,22 @@ class RecordingFile:
 
     @classmethod
     def create(
-        cls, disk: Disk, folder: Path, names: Iterable[str], mode: int, members: Mapping[str, AmfValue]
+        cls,
+        disk: Disk,
+        folder: Path,
+        names: Iterable[str],
+        mode: int,
+        *,
+        members: Mapping[str, AmfValue],
+        keyframe_room: int,
     ) -> "RecordingFile":
         """Begin a file under the first of these names that is free. `members` are those of the publisher's metadata."""
-        try:
-            metadata = ReservedMetadata.with_room(members, DEFAULT_KEYFRAME_ROOM)
-        except MalformedMedia:  # more metadata than a tag can hold
-            metadata = ReservedMetadata.with_room({}, DEFAULT_KEYFRAME_ROOM)
+        metadata = bare = ReservedMetadata.with_room({}, keyframe_room)
+        # Every file repeats it. More than a tag can hold is refused by itself.
+        with contextlib.suppress(MalformedMedia):
+            metadata = ReservedMetadata.with_room(members, keyframe_room)
+        if metadata.payload_bytes > bare.payload_bytes + _MAX_METADATA_BYTES:
+            metadata = bare
         path, descriptor = _create_first(disk, folder, names, mode)
         file = cls(disk, path, descriptor, metadata, head_bytes(metadata))
         # Both kinds are promised until the end tells what came: a track may begin late.
