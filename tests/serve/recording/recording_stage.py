@@ -64,6 +64,7 @@ class Journal(RecordingListener):
         self.failures: list[tuple[str, str]] = []
         self.stalls: list[float] = []
         self.deleted: list[SegmentRow] = []
+        self.clock_jumps: list[tuple[float, float]] = []
         self.archive_failures: list[str] = []
 
     def recording_started(self, row: SegmentRow) -> None:
@@ -83,6 +84,9 @@ class Journal(RecordingListener):
 
     def segment_deleted(self, row: SegmentRow) -> None:
         self.deleted.append(row)
+
+    def clock_jumped(self, jump_s: float, pause_s: float) -> None:
+        self.clock_jumps.append((jump_s, pause_s))
 
     def archive_failed(self, reason: str) -> None:
         self.archive_failures.append(reason)
@@ -119,9 +123,12 @@ class Stage:
         tap_limits: FollowerLimits | None = None,
         disk: Disk | None = None,
         modes: FileModes | None = None,
+        clock_error_s: float = 0.0,
     ) -> None:
         self.folder = folder
         self.now = 1000.0
+        self.clock_error_s = clock_error_s
+        """Of the wall clock."""
         self.journal = Journal()
         self.archive = Archive(
             folder,
@@ -131,10 +138,10 @@ class Stage:
             chunk_size=CHUNK_SIZE,
             disk=disk or Disk(),
             clock=lambda: self.now,
-            wall_clock=lambda: WALL_TIME - 1000.0 + self.now,
+            wall_clock=lambda: WALL_TIME - 1000.0 + self.now + self.clock_error_s,
             tell=lambda notice: notice(self.journal),
         )
-        self.archive.do_chores(0)
+        self.archive.do_chores({})
         self._tap_limits = tap_limits or FollowerLimits()
         self.publish("one")
 

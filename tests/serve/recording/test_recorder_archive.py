@@ -177,7 +177,7 @@ def record(stage: Stage, recording_id: str, samples: list[Sample]) -> None:
     stage.send(*HEAD, *samples)
     stage.end()
     stage.now += 10.0
-    stage.archive.do_chores(0)
+    stage.archive.do_chores({})
 
 
 def test_after_each_file_the_oldest_go_until_the_rest_fits(tmp_path: Path) -> None:
@@ -196,22 +196,87 @@ def test_what_is_too_old_goes_within_a_minute(tmp_path: Path) -> None:
     record(stage, "a", MESSAGES)
     stage.now += 85.0
     assert stage.archive.next_chore_at <= stage.now
-    stage.archive.do_chores(0)
+    stage.archive.do_chores({})
     assert stage.journal.deleted == []
     stage.now += 60.0
     assert stage.archive.next_chore_at <= stage.now
-    stage.archive.do_chores(0)
+    stage.archive.do_chores({})
     assert [row.reason for row in stage.journal.deleted] == ["older than 100 s"]
+
+
+def test_a_stranger_who_records_little_costs_nobody_a_file(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, retention=RetentionLimits(max_total_bytes=130_000, min_free_bytes=0))
+    record(stage, "show 1", [*MESSAGES, key(4000, 20_000)])
+    for number in range(5):
+        stage.publish(f"stranger {number}", stream="stranger")
+        stage.send(*HEAD, key(0, 10))
+        stage.end()
+        stage.now += 10.0
+        stage.archive.do_chores({})
+    assert [row.recording_id for row in stage.journal.deleted] == [f"stranger {number}" for number in range(4)]
+
+
+# Clocks that are set.
+
+KEEP_A_DAY = RetentionLimits(max_age_s=86_400.0, min_free_bytes=0)
+
+
+def minute(stage: Stage) -> None:
+    stage.now += 60.0
+    stage.archive.do_chores({})
+
+
+def test_a_clock_that_jumps_ahead_deletes_nothing_for_an_hour_and_is_told(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, retention=KEEP_A_DAY)
+    record(stage, "a", MESSAGES)
+    minute(stage)
+    stage.clock_error_s = 400 * 86_400.0
+    for _ in range(59):
+        minute(stage)
+    assert stage.journal.deleted == []
+    assert [(round(jump_s), pause_s) for jump_s, pause_s in stage.journal.clock_jumps] == [(400 * 86_400, 3600.0)]
+    for _ in range(2):
+        minute(stage)
+    assert len(stage.journal.deleted) == 1
+
+
+def test_a_clock_that_is_put_right_in_time_costs_nothing(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, retention=KEEP_A_DAY)
+    record(stage, "a", MESSAGES)
+    minute(stage)
+    stage.clock_error_s = 400 * 86_400.0
+    minute(stage)
+    stage.clock_error_s = 0.0
+    for _ in range(100):
+        minute(stage)
+    assert stage.journal.deleted == []
+    assert len(stage.journal.clock_jumps) == 2
+
+
+def test_by_age_ten_files_go_in_a_minute_however_many_end(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, retention=KEEP_A_DAY)
+    for number in range(25):
+        record(stage, str(number), MESSAGES)
+    stage.archive.close()
+    stage = Stage(tmp_path, retention=KEEP_A_DAY, clock_error_s=400 * 86_400.0)
+    assert len(stage.journal.deleted) == 10
+    for number in range(5):
+        record(stage, f"new {number}", MESSAGES)
+    assert len(stage.journal.deleted) == 10
+    minute(stage)
+    assert len(stage.journal.deleted) == 20
+    minute(stage)
+    assert [row.recording_id for row in stage.journal.deleted] == [str(number) for number in range(25)]
 
 
 def test_the_file_being_written_stays_whatever_the_limits(tmp_path: Path) -> None:
     stage = Stage(tmp_path, retention=RetentionLimits(max_age_s=0.0, max_total_bytes=0, min_free_bytes=10**18))
     stage.send(*HEAD, *MESSAGES)
     stage.now += 1000.0
-    stage.archive.do_chores(stage.recording.file_bytes)
+    stage.archive.do_chores({"live/test": stage.recording.file_bytes})
     assert stage.journal.deleted == []
     stage.end()
-    stage.archive.do_chores(0)
+    stage.archive.do_chores({})
     assert [row.status for row in stage.journal.deleted] == [SegmentStatus.DELETED]
 
 
@@ -226,7 +291,7 @@ def test_a_file_that_cannot_be_deleted_is_told_and_tried_again(tmp_path: Path) -
     assert len(stage.journal.archive_failures) == 1
     assert "Operation not permitted" in stage.journal.archive_failures[0]
     stage.now += 60.0
-    stage.archive.do_chores(0)
+    stage.archive.do_chores({})
     assert len(stage.journal.archive_failures) == 2
     assert stage.journal.deleted == []
 
@@ -236,11 +301,11 @@ def test_a_folder_of_another_server_is_taken_over_when_that_is_gone(tmp_path: Pa
     stage = Stage(tmp_path, limits=SegmentLimits(retry_pause_s=5.0))
     assert "another server records here" in stage.journal.archive_failures[0]
     stage.now += 4.9
-    stage.archive.do_chores(0)
+    stage.archive.do_chores({})
     assert len(stage.journal.archive_failures) == 1
     other.close()
     stage.now += 0.1
-    stage.archive.do_chores(0)
+    stage.archive.do_chores({})
     assert stage.archive.manifest is not None
     stage.archive.close()
 

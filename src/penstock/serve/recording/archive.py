@@ -6,18 +6,19 @@ live on another thread.
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from penstock.media.flv_repair import RepairState
+from penstock.serve.recording.clock_watch import PAUSE_S, ClockWatch
 from penstock.serve.recording.file_allowance import FileAllowance
 from penstock.serve.recording.listener import RecordingListener
 from penstock.serve.recording.manifest import Gap, Manifest, SegmentRow, SegmentStatus
 from penstock.serve.recording.recording_file import Disk, repair_file
-from penstock.serve.recording.retention import RetentionLimits, surplus
+from penstock.serve.recording.retention import RetentionLimits, aged, surplus
 from penstock.serve.settings import FileModes
 
 _TIDY_INTERVAL_S: Final = 60.0
@@ -81,6 +82,8 @@ class Archive:
         self._tell = tell
         self._open_at = clock()
         self._tidy_at = clock()
+        self._age_at = clock()
+        self._clock_watch = ClockWatch(clock, wall_clock)
 
     def wall_time(self, at: float) -> datetime:
         """The time of day at a moment of the clock, to the millisecond."""
@@ -92,8 +95,11 @@ class Archive:
         """When `do_chores` has something to do."""
         return self._open_at if self.manifest is None else self._tidy_at
 
-    def do_chores(self, open_bytes: int) -> None:
-        """Open the folder if it is not open, and look after it once a minute. `open_bytes`: of files being written."""
+    def do_chores(self, open_bytes: Mapping[str, int]) -> None:
+        """Open the folder if it is not open, and look after it once a minute and behind each file.
+
+        `open_bytes`: of files being written, by stream.
+        """
         now = self.clock()
         try:
             if self.manifest is None and now >= self._open_at:
@@ -179,12 +185,23 @@ class Archive:
             manifest.save(failed)
             self._tell(lambda listener: listener.segment_closed(failed))
 
-    def _tidy(self, manifest: Manifest, open_bytes: int) -> None:
+    def _tidy(self, manifest: Manifest, open_bytes: Mapping[str, int]) -> None:
+        if self._retention.max_age_s is not None and self.clock() >= self._age_at:
+            # Each time but some may go, so the times are counted too, however many files end.
+            self._age_at = self.clock() + _TIDY_INTERVAL_S
+            self._tidy_by_age(manifest, self._retention.max_age_s)
         free_bytes = self.disk.free_bytes(self._folder)
         rows = list(manifest.rows.values())
-        now = self.wall_time(self.clock())
-        for row, reason in surplus(rows, self._retention, now=now, open_bytes=open_bytes, free_bytes=free_bytes):
+        for row, reason in surplus(rows, self._retention, open_bytes=open_bytes, free_bytes=free_bytes):
             self._delete(manifest, row, reason)
+
+    def _tidy_by_age(self, manifest: Manifest, max_age_s: float) -> None:
+        jump_s = self._clock_watch.jump_s()
+        if jump_s is not None:
+            self._tell(lambda listener: listener.clock_jumped(jump_s, PAUSE_S))
+        if self._clock_watch.is_trusted:
+            for row, reason in aged(manifest.rows.values(), max_age_s, self.wall_time(self.clock())):
+                self._delete(manifest, row, reason)
 
     def _delete(self, manifest: Manifest, row: SegmentRow, reason: str) -> None:
         self.disk.delete(manifest.path_of(row))

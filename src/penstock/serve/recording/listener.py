@@ -30,6 +30,9 @@ class RecordingListener:
     def segment_deleted(self, row: SegmentRow) -> None:
         """A file was given up to make room, or was too old; the reason is in the row."""
 
+    def clock_jumped(self, jump_s: float, pause_s: float) -> None:
+        """The wall clock was set by so much: for a while nothing is deleted for its age."""
+
     def archive_failed(self, reason: str) -> None:
         """The folder of recordings cannot be used or looked after; it is tried again after a pause."""
 
@@ -91,6 +94,11 @@ class RecordingLog(RecordingListener):
     def segment_deleted(self, row: SegmentRow) -> None:
         self._log.info(
             "Recording deleted", stream_key=row.stream_key, path=row.path, bytes=row.bytes, reason=row.reason
+        )
+
+    def clock_jumped(self, jump_s: float, pause_s: float) -> None:
+        self._log.warning(
+            "Clock was set: no recording is deleted by age for a while", jump_s=round(jump_s), pause_s=pause_s
         )
 
     def archive_failed(self, reason: str) -> None:

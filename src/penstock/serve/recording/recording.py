@@ -89,8 +89,13 @@ class Recording:
         """Not recorded because the disk had failed."""
 
     @property
+    def stream_key(self) -> str:
+        """The stream as viewers name it."""
+        return self._order.stream_key
+
+    @property
     def file_bytes(self) -> int:
-        """The size of the file being written."""
+        """The size of the file being written, reserved room included."""
         return 0 if self._segment is None else self._segment.file_bytes
 
     def take(self, batch: FollowerBatch) -> None:

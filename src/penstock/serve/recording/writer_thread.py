@@ -8,7 +8,7 @@ release the interpreter's lock, in slices of bounded size. A disk that stands st
 
 import queue
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, assert_never
 
@@ -111,7 +111,10 @@ class RecordingThread:
         # Repairs at the start may take long without anything being wrong.
         self.busy_since = None if self._archive.manifest is None else self._archive.clock()
         try:
-            self._archive.do_chores(sum(recording.file_bytes for recording in self._recordings.values()))
+            open_bytes: Counter[str] = Counter()
+            for recording in self._recordings.values():
+                open_bytes[recording.stream_key] += recording.file_bytes
+            self._archive.do_chores(open_bytes)
         finally:
             self.busy_since = None
 
