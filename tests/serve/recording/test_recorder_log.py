@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -47,12 +47,17 @@ def test_what_went_wrong_is_told_with_its_reason(lines: Lines) -> None:
     log.segment_closed(replace(ROW, status=SegmentStatus.FAILED, reason="Input/output error"))
     log.segment_deleted(replace(ROW, status=SegmentStatus.DELETED, reason="older than 100 s"))
     log.stalled(8.04)
+    log.clock_jumped(86_400.2, 3600.0)
     log.archive_failed("no folder")
-    assert [(line["level"], line["msg"], line.get("reason", line.get("stalled_s"))) for line in lines.read()] == [
+    assert [
+        (line["level"], line["msg"], line.get("reason", line.get("stalled_s", line.get("jump_s"))))
+        for line in lines.read()
+    ] == [
         ("WARNING", "Recording repaired", "torn"),
         ("ERROR", "Recording failed", "Input/output error"),
         ("INFO", "Recording deleted", "older than 100 s"),
         ("WARNING", "Disk of recordings stalled", 8.0),
+        ("WARNING", "Clock was set: no recording is deleted by age for a while", 86_400),
         ("ERROR", "Folder of recordings not usable", "no folder"),
     ]
 
@@ -67,12 +72,25 @@ def test_what_may_repeat_is_told_once_a_second(lines: Lines) -> None:
     assert (failure["msg"], failure["reason"]) == ("Recording not possible", "No space left on device")
 
 
-def test_whoever_does_not_listen_hears_nothing() -> None:
-    listener = RecordingListener()
-    listener.recording_started(ROW)
-    listener.segment_closed(ROW)
-    listener.gap(ROW, GAP)
-    listener.failed("live/test", "reason")
-    listener.stalled(8.0)
-    listener.segment_deleted(ROW)
-    listener.archive_failed("reason")
+CALLS: dict[str, Callable[[RecordingListener], None]] = {
+    "recording_started": lambda listener: listener.recording_started(ROW),
+    "segment_closed": lambda listener: listener.segment_closed(ROW),
+    "gap": lambda listener: listener.gap(ROW, GAP),
+    "failed": lambda listener: listener.failed("live/test", "reason"),
+    "stalled": lambda listener: listener.stalled(8.0),
+    "segment_deleted": lambda listener: listener.segment_deleted(ROW),
+    "clock_jumped": lambda listener: listener.clock_jumped(86_400.2, 3600.0),
+    "archive_failed": lambda listener: listener.archive_failed("reason"),
+}
+
+
+def test_these_are_all_calls_of_a_listener() -> None:
+    assert {name for name in vars(RecordingListener) if not name.startswith("_")} == set(CALLS)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_each_is_a_line_of_the_log_and_nothing_to_whoever_does_not_listen(name: str, lines: Lines) -> None:
+    CALLS[name](RecordingListener())
+    assert lines.read() == []
+    CALLS[name](RecordingLog())
+    assert len(lines.read()) == 1
