@@ -39,8 +39,8 @@ class SegmentLimits:
     max_s: float = 3600.0
     max_bytes: int = 2_000_000_000
     min_s: float = 10.0
-    """Below this age by the clock no file ends for what its publisher sends, be it timestamps or set-up, unless it is
-    full; nor while there is less media in it than it began with."""
+    """Below this age by the clock no file ends for what its publisher sends, be it timestamps or codec configuration,
+    unless it is full; nor while there is less media in it than it began with."""
     min_small_s: float = 60.0
     """From this age on it may end however little is in it."""
     retry_pause_s: float = 10.0

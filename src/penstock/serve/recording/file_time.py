@@ -5,7 +5,8 @@ is set: back by more than a second against its own track, as the relay counts it
 file then goes on 40 ms behind its newest message, and distances are kept from there on. Audio and video share one
 distance to the stream's time while they share a clock; a track that has a clock of its own gets its own.
 
-Set-up and data are stamped with anything, mostly 0: they go where they say if that is near, else where they came.
+Codec configuration and data are stamped with anything, mostly 0: they go where they say if that is near, else where
+they came.
 """
 
 from typing import Final, NamedTuple
@@ -63,7 +64,7 @@ class FileTime:
             self._base_ms = placed.base_ms
 
     def place_other(self, timestamp_ms: int) -> int:
-        """Where set-up or data goes."""
+        """Where codec configuration or data goes."""
         time_ms = timestamp_ms - self._base_ms
         earliest_ms = max(0, self.last_ms - _JUMP_BACK_MS)
         return time_ms if earliest_ms <= time_ms <= self._newest_ms + _JUMP_AHEAD_MS else self.last_ms

@@ -49,7 +49,7 @@ class OpenSegment:
     def begin(
         cls, disk: Disk, manifest: Manifest, row: SegmentRow, setup: CodecConfig, *, keyframe_room: int, at: float
     ) -> "OpenSegment":
-        """Begin a file with the set-up in force. Of the row, the path and what the set-up tells are filled in."""
+        """Begin a file with the codec configuration in force. Of the row, the path and the codecs are filled in."""
         metadata, *others = setup.joining_frames(row.first_timestamp_ms)
         file = RecordingFile.create(
             disk,
@@ -73,7 +73,7 @@ class OpenSegment:
 
     @property
     def is_mostly_media(self) -> bool:
-        """Whether there is more media in it than it began with: metadata, reserved room and set-up."""
+        """Whether there is more media in it than it began with: metadata, reserved room and codec configuration."""
         return self.file_bytes >= 2 * self._head_bytes
 
     def place(self, entry: Entry) -> Placed:
@@ -88,15 +88,15 @@ class OpenSegment:
         return self._time.last_ms
 
     def is_changed_by(self, frame: Frame) -> bool:
-        """Whether a set-up message is another than the one that players began this file with."""
+        """Whether a message of codec configuration is another than the one that players began this file with."""
         return any(self._setup.get(slot, frame.payload) != frame.payload for slot in _decoder_slots(frame))
 
     def lacks(self, frame: Frame) -> bool:
-        """Whether a set-up message is not in the file as it is."""
+        """Whether a message of codec configuration is not in the file as it is."""
         return any(self._setup.get(slot) != frame.payload for slot in _decoder_slots(frame))
 
     def add_setup(self, frame: Frame) -> None:
-        """Add a set-up message. Encoders and relays stamp it with anything: it gets no time before the last message."""
+        """Add codec configuration. Encoders and relays stamp it with anything: it gets no time before the last message."""
         self._remember(frame)
         self._describe(frame.kind, frame.payload)
         time_ms = max(self._time.last_ms, self._time.place_other(frame.timestamp_ms))

@@ -145,8 +145,8 @@ class Recorder(Observer):
     @property
     def dropped_messages(self) -> int:
         """Messages that are in no file because the disk was too slow or failed."""
-        dropped_by_taps = sum(feed.follower.dropped_messages for feed in self._feeds.values())
-        return dropped_by_taps + self._dropped_by_ended + self._thread.dropped_messages
+        dropped_by_followers = sum(feed.follower.dropped_messages for feed in self._feeds.values())
+        return dropped_by_followers + self._dropped_by_ended + self._thread.dropped_messages
 
     def start(self) -> None:
         """Begin. What the last run left unfinished is repaired first; streams that come meanwhile wait."""

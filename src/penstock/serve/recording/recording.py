@@ -1,10 +1,10 @@
 """One recording: the messages of one stream, in one file after another.
 
-Owns where a file begins and ends. A file begins with the set-up in force, then a key frame; without video, any audio.
-It ends at the first such place past the limits of time and size, or behind a changed decoder set-up, since many
-players cannot change theirs within a file; until that place comes, and until the file is long enough by the clock and
-in bytes, messages stay in the old file, so none is lost. How often recordings begin is limited.
-Metadata that changes within a file is not in it. A disk that fails ends the file, and another is begun after a pause.
+Owns where a file begins and ends. A file begins with the codec configuration in force, then a key frame; without video,
+any audio. It ends at the first such place past the limits of time and size, or behind a changed codec configuration,
+since many players cannot change theirs within a file; until that place comes, and until the file is long enough by the
+clock and in bytes, messages stay in the old file, so none is lost. How often recordings begin is limited. Metadata that
+changes within a file is not in it. A disk that fails ends the file, and another is begun after a pause.
 
 Runs in the writer's thread.
 """
@@ -71,9 +71,9 @@ class Recording:
         self._segment: OpenSegment | None = None
         self._setup = CodecConfig()
         self._held: list[Frame] = []
-        """Set-up that is not in the file: it is in the next one, but goes here too if a message comes that needs it."""
+        """What of it is not in the file: it is in the next one, but goes here too if a message comes that needs it."""
         self._is_changed = False
-        """Whether the file is to end for a changed set-up."""
+        """Whether the file is to end for a changed codec configuration."""
         self._missing: _Missing | None = None
         self._continuations: deque[int] = deque()
         self._retry_at: float | None = None
@@ -194,7 +194,7 @@ class Recording:
             self._segment.add_setup(frame)
 
     def _catch_up_with_setup(self) -> None:
-        """Set-up that came within a gap."""
+        """Codec configuration that came within a gap."""
         segment = self._segment
         if segment is not None:
             self._held = [frame for frame in self._setup.frames if segment.lacks(frame)]
@@ -220,7 +220,7 @@ class Recording:
             return True
         if not self._is_changed and segment.place(entry).time_ms < limits.max_s * 1000:
             return False
-        # Set-up and timestamps are the publisher's to send as it likes. Until then changed set-up is in its place.
+        # Timestamps and codec configuration are the publisher's to send as it likes.
         age_s = at - segment.began_at
         return age_s >= limits.min_small_s or (age_s >= min(limits.min_s, limits.max_s) and segment.is_mostly_media)
 
