@@ -96,7 +96,7 @@ class OpenSegment:
         return any(self._setup.get(slot) != frame.payload for slot in _decoder_slots(frame))
 
     def add_setup(self, frame: Frame) -> None:
-        """Add codec configuration. Encoders and relays stamp it with anything: it gets no time before the last message."""
+        """Add codec configuration. It is stamped with anything: it gets no time before the last message."""
         self._remember(frame)
         self._describe(frame.kind, frame.payload)
         time_ms = max(self._time.last_ms, self._time.place_other(frame.timestamp_ms))
