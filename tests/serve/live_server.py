@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from penstock.serve.reactor import Reactor
 from penstock.serve.server import Server
 from penstock.serve.settings import AppSettings, ServerSettings
 from penstock.serve.streams.observer import Observer, ObserverGroup
@@ -61,10 +62,19 @@ class LiveServer:
 
 
 @contextmanager
-def live_server(*observers: Observer, settings: ServerSettings | None = None) -> Iterator[LiveServer]:
-    """Serve for the length of the block. A bug that an observer or the server met is raised at its end."""
+def live_server(
+    *observers: Observer,
+    settings: ServerSettings | None = None,
+    observers_on: Callable[[Reactor], tuple[Observer, ...]] = lambda _reactor: (),
+) -> Iterator[LiveServer]:
+    """Serve for the length of the block. A bug that an observer or the server met is raised at its end.
+
+    Observers that need the server's reactor are made by `observers_on`, and come first.
+    """
     faults = Faults()
-    server = Server(settings or ServerSettings(), ObserverGroup(*observers, faults))
+    reactor = Reactor(lambda error: observer.error(None, error))
+    observer = ObserverGroup(*observers_on(reactor), *observers, faults)
+    server = Server(settings or ServerSettings(), observer, reactor=reactor)
     port = server.listen(LOOPBACK, 0)
     thread = threading.Thread(target=server.run, name="live-server")
     thread.start()

@@ -21,6 +21,7 @@ from penstock.serve.connections.transport import PlainTransport
 from penstock.serve.http.routes import OperatorRoutes
 from penstock.serve.http.server import HttpServer
 from penstock.serve.logs import configure_logs, get_logger
+from penstock.serve.reactor import Reactor
 from penstock.serve.recording.listener import RecordingListener, RecordingLog
 from penstock.serve.recording.recorder import Recorder
 from penstock.serve.server import Server, TransportFactory, raise_descriptor_limit
@@ -49,13 +50,9 @@ class Program:
         self._config = config
         self._log = get_logger()
         meters = Meters()
+        reactor = Reactor(lambda error: observer.error(None, error))
         self._facts = self._make_facts_writer(secrets.token_hex(4))
-        facts_config = config.facts
-        self._facts_observer = (
-            None
-            if self._facts is None
-            else FactsObserver(self._facts, meters, facts_config.stream_sample_s, facts_config.viewer_sample_s)
-        )
+        self._facts_observer = self._make_facts_observer(meters, reactor)
         self._recorder = self._make_recorder()
         self._metrics = MetricsObserver(meters, self._facts, self._recorder)
         observers: list[Observer] = [meters, LogObserver(), self._metrics]
@@ -63,11 +60,12 @@ class Program:
             observers.append(self._facts_observer)
         if self._recorder is not None:
             observers.append(self._recorder)
+        observer = ObserverGroup(*observers)
         store = best_store()
         if not isinstance(store, MemfdStore):
             self._log.warning("no shared memory on this system: streams are sent by copies, which costs more")
         self._ring = open_send_ring() if config.server.io_uring else None
-        self.server = Server(settings_of(config), ObserverGroup(*observers), store, self._ring)
+        self.server = Server(settings_of(config), observer, store, self._ring, reactor)
         self.server.trace_of = partial(message_trace, hex_dump_bytes=config.logs.hex_dump_bytes)
         self._tls: ReloadableTls | None = None
         self._http: HttpServer | None = None
@@ -78,6 +76,18 @@ class Program:
             return None
         limits = FactsLimits(flush_s=config.flush_s, rotate_s=config.rotate_s, rotate_bytes=config.rotate_bytes)
         return FactsWriter(self._config.facts_dir, self._config.server.id, boot_id, limits)
+
+    def _make_facts_observer(self, meters: Meters, reactor: Reactor) -> FactsObserver | None:
+        if self._facts is None:
+            return None
+        config = self._config.facts
+        return FactsObserver(
+            self._facts,
+            meters,
+            reactor,
+            stream_sample_s=config.stream_sample_s,
+            viewer_sample_s=config.viewer_sample_s,
+        )
 
     def _make_recorder(self) -> Recorder | None:
         if not self._config.recording.streams:

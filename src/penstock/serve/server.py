@@ -62,9 +62,11 @@ class Server:
         observer: Observer | None = None,
         store: SegmentStore | None = None,
         ring: SendRing | None = None,
+        reactor: Reactor | None = None,
     ) -> None:
+        """A reactor is given by who has other users for it; its errors are then theirs to tell the observer."""
         self.observer = observer or Observer()
-        self.reactor = Reactor(lambda error: self.observer.error(None, error))
+        self.reactor = reactor or Reactor(lambda error: self.observer.error(None, error))
         self.broker = Broker(settings, store or best_store(), FanOut(ring), self.reactor, self.observer)
         self._reaper = Reaper(self.broker)
         self.reactor.after_events = self.broker.flusher.flush_dirty

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import cast
 
 from penstock.media.frame import FrameKind, frame_of
@@ -12,7 +11,7 @@ from penstock.relay.segment import SegmentStore
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.recording.recorder import Recorder
 from penstock.serve.recording.recording_file import Disk
-from penstock.serve.streams.broker import Broker, shared_encoders
+from penstock.serve.streams.broker import shared_encoders
 from penstock.serve.streams.live_stream import FlushListener, LiveStream
 from penstock.serve.streams.memfd import MemfdStore
 from tests.serve.recording.recording_stage import CHUNK_SIZE, Journal
@@ -89,7 +88,7 @@ class Studio:
 
     def tick(self) -> None:
         self.now += 1.0
-        self.recorder.second_passed(cast("Broker", SimpleNamespace(reactor=SimpleNamespace(now=self.now))))
+        self.recorder.second_passed(self.now)
 
     def wait_for(self, is_done: Callable[[], bool]) -> None:
         give_up_at = time.monotonic() + DEADLINE_S

@@ -39,10 +39,10 @@ class HandTurned:
 def test_each_is_sampled_once_per_interval_and_first_after_one() -> None:
     hand = HandTurned()
     taken: list[tuple[str, float]] = []
-    ring: SampleRing[str] = SampleRing(lambda item, now: taken.append((item, round(now, 2))), 5.0)
+    ring: SampleRing[str] = SampleRing(hand.reactor, lambda item, now: taken.append((item, round(now, 2))), 5.0)
     ring.add("a", 100.0)
     ring.add("b", 101.0)
-    ring.keep_going(hand.reactor)
+    ring.keep_going()
     hand.turn_until(104.9)
     assert taken == []
     hand.turn_until(112.0)
@@ -52,10 +52,10 @@ def test_each_is_sampled_once_per_interval_and_first_after_one() -> None:
 def test_a_crowd_that_came_at_once_is_taken_in_slices() -> None:
     hand = HandTurned()
     taken: list[tuple[int, float]] = []
-    ring: SampleRing[int] = SampleRing(lambda item, now: taken.append((item, now)), 5.0)
+    ring: SampleRing[int] = SampleRing(hand.reactor, lambda item, now: taken.append((item, now)), 5.0)
     for number in range(1000):
         ring.add(number, 100.0)
-    ring.keep_going(hand.reactor)
+    ring.keep_going()
     hand.turn_until(109.9)
     assert [item for item, _ in taken] == list(range(1000))
     times = sorted({at for _, at in taken})
@@ -68,10 +68,10 @@ def test_a_crowd_that_came_at_once_is_taken_in_slices() -> None:
 def test_more_than_can_be_got_round_to_are_sampled_less_often_but_all() -> None:
     hand = HandTurned()
     taken: list[int] = []
-    ring: SampleRing[int] = SampleRing(lambda item, _now: taken.append(item), 0.1)
+    ring: SampleRing[int] = SampleRing(hand.reactor, lambda item, _now: taken.append(item), 0.1)
     for number in range(5 * SLICE_ITEMS * 10):
         ring.add(number, 100.0)
-    ring.keep_going(hand.reactor)
+    ring.keep_going()
     hand.turn_until(100.1 + 51 * SLICE_PAUSE_S)
     assert set(taken) == set(range(5000))
     assert len(taken) <= 52 * SLICE_ITEMS
@@ -80,16 +80,16 @@ def test_more_than_can_be_got_round_to_are_sampled_less_often_but_all() -> None:
 def test_one_that_is_gone_is_not_sampled_and_an_empty_ring_stops() -> None:
     hand = HandTurned()
     taken: list[str] = []
-    ring: SampleRing[str] = SampleRing(lambda item, _now: taken.append(item), 1.0)
+    ring: SampleRing[str] = SampleRing(hand.reactor, lambda item, _now: taken.append(item), 1.0)
     ring.add("a", 100.0)
-    ring.keep_going(hand.reactor)
+    ring.keep_going()
     ring.discard("a")
     ring.discard("a")
     hand.turn_until(110.0)
     assert (taken, hand.timers) == ([], [])
     ring.add("b", 110.0)
-    ring.keep_going(hand.reactor)
-    ring.keep_going(hand.reactor)
+    ring.keep_going()
+    ring.keep_going()
     assert len(hand.timers) == 1
     hand.turn_until(111.0)
     assert taken == ["b"]
@@ -104,10 +104,10 @@ def test_one_that_cannot_be_sampled_does_not_stop_the_others() -> None:
             raise RuntimeError
         taken.append(item)
 
-    ring: SampleRing[str] = SampleRing(sample, 1.0)
+    ring: SampleRing[str] = SampleRing(hand.reactor, sample, 1.0)
     ring.add("bad", 100.0)
     ring.add("good", 100.0)
-    ring.keep_going(hand.reactor)
+    ring.keep_going()
     with pytest.raises(RuntimeError):
         hand.turn_until(101.0)
     hand.turn_until(101.5)

@@ -32,7 +32,6 @@ from penstock.serve.streams.observer import Observer
 
 if TYPE_CHECKING:
     from penstock.serve.connections.rtmp_connection import RtmpConnection
-    from penstock.serve.streams.broker import Broker
     from penstock.serve.streams.live_stream import LiveStream
 
 _HAND_OVER_INTERVAL_S: Final = 0.25
@@ -188,9 +187,9 @@ class Recorder(Observer):
             live_stream.listeners.remove(feed)
             self._end(feed)
 
-    def second_passed(self, broker: "Broker") -> None:
+    def second_passed(self, now: float) -> None:
         """Look after streams that send nothing."""
-        self.tick(broker.reactor.now)
+        self.tick(now)
 
     def tick(self, now: float) -> None:
         """Hand over what has come, take back what is done, and tell what there is to tell, a few times a second."""

@@ -4,6 +4,7 @@ The media path calls these and knows nothing of what becomes of them. The base c
 servers that want no telemetry; several observers can be joined.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from penstock.errors import ProtocolViolation
 
 if TYPE_CHECKING:
     from penstock.serve.connections.rtmp_connection import RtmpConnection
-    from penstock.serve.streams.broker import Broker
     from penstock.serve.streams.live_stream import LiveStream
     from penstock.serve.streams.viewer import Viewer
 
@@ -73,36 +73,86 @@ class Observer:
     def message_ignored(self, connection: "RtmpConnection", type_id: int, reason: str) -> None:
         """A message changed nothing."""
 
-    def second_passed(self, broker: "Broker") -> None:
-        """Once a second, for samples and deadlines."""
+    def second_passed(self, now: float) -> None:
+        """Once a second, with the loop's time, for what is due at intervals."""
 
     def error(self, connection: "RtmpConnection | None", error: BaseException) -> None:
         """A bug of ours was caught at the edge of one connection."""
 
 
 class ObserverGroup(Observer):
-    """Several observers as one. An observer that fails is told to the others and costs nothing else."""
+    """Several observers as one, each told in turn. One that fails is told to the others and costs nothing else."""
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
 
-    def tell(self, name: str, *arguments: object) -> None:
-        """Pass one call on to everybody."""
+    def _tell(self, call: Callable[[Observer], None]) -> None:
         for observer in self._observers:
             try:
-                getattr(observer, name)(*arguments)
+                call(observer)
             except Exception as error:
                 for other in self._observers:
                     if other is not observer:
-                        other.error(None, error)
+                        # One that cannot even hear of errors has nobody left to tell.
+                        with contextlib.suppress(Exception):
+                            other.error(None, error)
 
+    def connection_opened(self, connection: "RtmpConnection") -> None:
+        self._tell(lambda observer: observer.connection_opened(connection))
 
-def _passing_on(name: str) -> Callable[..., None]:
-    def call(self: ObserverGroup, *arguments: object) -> None:
-        self.tell(name, *arguments)
+    def handshake_completed(self, connection: "RtmpConnection") -> None:
+        self._tell(lambda observer: observer.handshake_completed(connection))
 
-    return call
+    def connected(self, connection: "RtmpConnection") -> None:
+        self._tell(lambda observer: observer.connected(connection))
 
+    def stream_created(self, connection: "RtmpConnection", stream_id: int) -> None:
+        self._tell(lambda observer: observer.stream_created(connection, stream_id))
 
-for _name in [name for name in vars(Observer) if not name.startswith("_")]:
-    setattr(ObserverGroup, _name, _passing_on(_name))
+    def connection_closed(self, connection: "RtmpConnection", reason: str) -> None:
+        self._tell(lambda observer: observer.connection_closed(connection, reason))
+
+    def violation(self, connection: "RtmpConnection", violation: ProtocolViolation) -> None:
+        self._tell(lambda observer: observer.violation(connection, violation))
+
+    def limit_hit(self, limit: str, detail: str) -> None:
+        self._tell(lambda observer: observer.limit_hit(limit, detail))
+
+    def publish_started(self, connection: "RtmpConnection", live_stream: "LiveStream", publishing_type: str) -> None:
+        self._tell(lambda observer: observer.publish_started(connection, live_stream, publishing_type))
+
+    def publish_refused(self, connection: "RtmpConnection", key: str, reason: str) -> None:
+        self._tell(lambda observer: observer.publish_refused(connection, key, reason))
+
+    def publish_stopped(self, connection: "RtmpConnection", live_stream: "LiveStream", reason: str) -> None:
+        self._tell(lambda observer: observer.publish_stopped(connection, live_stream, reason))
+
+    def codecs_known(self, live_stream: "LiveStream", text: str) -> None:
+        self._tell(lambda observer: observer.codecs_known(live_stream, text))
+
+    def stream_closed(self, live_stream: "LiveStream") -> None:
+        self._tell(lambda observer: observer.stream_closed(live_stream))
+
+    def play_started(self, viewer: "Viewer") -> None:
+        self._tell(lambda observer: observer.play_started(viewer))
+
+    def first_frame_sent(self, viewer: "Viewer") -> None:
+        self._tell(lambda observer: observer.first_frame_sent(viewer))
+
+    def viewer_skipped(self, viewer: "Viewer", skipped_bytes: int) -> None:
+        self._tell(lambda observer: observer.viewer_skipped(viewer, skipped_bytes))
+
+    def viewer_stalled(self, viewer: "Viewer", stalled_s: float) -> None:
+        self._tell(lambda observer: observer.viewer_stalled(viewer, stalled_s))
+
+    def play_stopped(self, viewer: "Viewer", reason: str) -> None:
+        self._tell(lambda observer: observer.play_stopped(viewer, reason))
+
+    def message_ignored(self, connection: "RtmpConnection", type_id: int, reason: str) -> None:
+        self._tell(lambda observer: observer.message_ignored(connection, type_id, reason))
+
+    def second_passed(self, now: float) -> None:
+        self._tell(lambda observer: observer.second_passed(now))
+
+    def error(self, connection: "RtmpConnection | None", error: BaseException) -> None:
+        self._tell(lambda observer: observer.error(connection, error))

@@ -31,7 +31,7 @@ class Reaper:
         for stream in broker.hub.expired(now):
             broker.end_stream(broker.live_streams[stream.key])
         broker.playing.turn_away_late(now)
-        broker.observer.second_passed(broker)
+        broker.observer.second_passed(now)
 
     def _sweep_peer(self, connection: RtmpConnection, now: float) -> None:
         settings = self._broker.settings

@@ -14,7 +14,7 @@ from penstock import __version__, facts
 from penstock.amf import printable
 from penstock.errors import ProtocolViolation
 from penstock.serve.connections.rtmp_connection import RtmpConnection
-from penstock.serve.streams.broker import Broker
+from penstock.serve.reactor import Reactor
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
 from penstock.serve.streams.viewer import Viewer
@@ -55,15 +55,21 @@ class FactsObserver(Observer):
     """Tells facts of everything. `open` and `close` are the boot's own."""
 
     def __init__(
-        self, writer: FactsWriter, meters: Meters, stream_sample_s: float = 1.0, viewer_sample_s: float = 5.0
+        self,
+        writer: FactsWriter,
+        meters: Meters,
+        reactor: Reactor,
+        *,
+        stream_sample_s: float = 1.0,
+        viewer_sample_s: float = 5.0,
     ) -> None:
         self._writer = writer
         self._clock = writer.clock
         self._meters = meters
         self._publications: dict[LiveStream, _Publication] = {}
         self._views: dict[Viewer, _View] = {}
-        self._streams_due = SampleRing(self._sample_stream, stream_sample_s)
-        self._views_due = SampleRing(self._sample_view, viewer_sample_s)
+        self._streams_due = SampleRing(reactor, self._sample_stream, stream_sample_s)
+        self._views_due = SampleRing(reactor, self._sample_view, viewer_sample_s)
         self._ended_views_bytes: dict[str, int] = {}
         self._hits: dict[str, _Hits] = {}
         self._clock_offset_us = 0
@@ -275,10 +281,10 @@ class FactsObserver(Observer):
 
     # Once a second.
 
-    def second_passed(self, broker: Broker) -> None:
+    def second_passed(self, now: float) -> None:  # noqa: ARG002
         """Go on with the samples, look at the clocks, tell what was counted."""
-        self._streams_due.keep_going(broker.reactor)
-        self._views_due.keep_going(broker.reactor)
+        self._streams_due.keep_going()
+        self._views_due.keep_going()
         self._tell_hits()
         wall_us = self._clock.wall_us()
         offset_us = wall_us - self._clock.mono_us() - self._clock.offset_us

@@ -31,7 +31,8 @@ _is_in_step = attrgetter("is_in_step")
 class SampleRing(Generic[Item]):
     """Things to be sampled at an interval, each in its turn."""
 
-    def __init__(self, sample: Callable[[Item, float], None], interval_s: float) -> None:
+    def __init__(self, reactor: Reactor, sample: Callable[[Item, float], None], interval_s: float) -> None:
+        self._reactor = reactor
         self._sample = sample
         self._interval_s = interval_s
         self._due_at: OrderedDict[Item, float] = OrderedDict()
@@ -45,19 +46,19 @@ class SampleRing(Generic[Item]):
         """Sample it no more."""
         self._due_at.pop(item, None)
 
-    def keep_going(self, reactor: Reactor) -> None:
+    def keep_going(self) -> None:
         """To be called at least once per interval: a ring that has become empty stops by itself."""
         if self._timer is None:
-            self._go_on(reactor)
+            self._go_on()
 
-    def _go_on(self, reactor: Reactor) -> None:
+    def _go_on(self) -> None:
         if self._due_at:
-            due = max(next(iter(self._due_at.values())), reactor.now + SLICE_PAUSE_S)
-            self._timer = reactor.call_at(due, lambda: self._run_slice(reactor))
+            due = max(next(iter(self._due_at.values())), self._reactor.now + SLICE_PAUSE_S)
+            self._timer = self._reactor.call_at(due, self._run_slice)
 
-    def _run_slice(self, reactor: Reactor) -> None:
+    def _run_slice(self) -> None:
         self._timer = None
-        now = reactor.now
+        now = self._reactor.now
         try:
             for _ in range(min(SLICE_ITEMS, len(self._due_at))):
                 item, due = next(iter(self._due_at.items()))
@@ -68,7 +69,7 @@ class SampleRing(Generic[Item]):
                 self._due_at.move_to_end(item)
                 self._sample(item, now)
         finally:
-            self._go_on(reactor)
+            self._go_on()
 
 
 class TcpFigures(NamedTuple):
