@@ -50,7 +50,9 @@ STATUS = re.compile(r"\bNet(?:Connection|Stream)\.\w+(?:\.\w+)?")
 MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)\b")
 METRIC = re.compile(r"^# TYPE (penstock_\w+) (\w+)$", re.MULTILINE)
 SERVER = "127.0.0.1:1935"
-LOG_CALLS = frozenset(("debug", "info", "warning", "error", "_warn", "_warn_of_viewer", "_tell"))
+LOG_CALLS = frozenset(
+    ("debug", "info", "warning", "error", "_warn", "_warn_of_viewer", "_info", "_info_of_stream", "_tell")
+)
 
 Kind = TypeVar("Kind")
 

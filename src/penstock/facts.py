@@ -338,7 +338,11 @@ class ProtocolViolation(Fact):
 
 @dataclass(frozen=True)
 class LimitHit(Fact):
-    """Somebody was turned away. At most one fact a second for each limit."""
+    """Somebody was turned away. At most one fact a second for each limit.
+
+    The limit `facts per address` turns nobody away: so many connections, views and publications have no facts, since
+    their addresses had too many in too short a time.
+    """
 
     kind = "limit_hit"
 

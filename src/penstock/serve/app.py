@@ -15,7 +15,7 @@ from penstock import __version__
 from penstock.config import Config
 from penstock.config_units import Address
 from penstock.errors import ConfigError
-from penstock.serve.configured import recording_settings_of, settings_of
+from penstock.serve.configured import quota_limits_of, recording_settings_of, settings_of
 from penstock.serve.connections.certificates import ReloadableTls
 from penstock.serve.connections.transport import PlainTransport
 from penstock.serve.http.routes import OperatorRoutes
@@ -28,6 +28,7 @@ from penstock.serve.server import Server, TransportFactory, raise_descriptor_lim
 from penstock.serve.streams.memfd import MemfdStore, best_store
 from penstock.serve.streams.observer import Observer, ObserverGroup
 from penstock.serve.streams.send_ring import open_send_ring
+from penstock.serve.telemetry.address_quota import AddressQuota
 from penstock.serve.telemetry.facts_observer import FactsObserver
 from penstock.serve.telemetry.facts_writer import FactsLimits, FactsWriter
 from penstock.serve.telemetry.log_observer import LogObserver, message_trace
@@ -51,11 +52,14 @@ class Program:
         self._log = get_logger()
         meters = Meters()
         reactor = Reactor(lambda error: observer.error(None, error))
+        self._facts_quota, self._log_quota = (AddressQuota(quota_limits_of(config)) for _ in range(2))
         self._facts = self._make_facts_writer(secrets.token_hex(4))
         self._facts_observer = self._make_facts_observer(meters, reactor)
         self._recorder = self._make_recorder()
-        self._metrics = MetricsObserver(meters, self._facts, self._recorder)
-        observers: list[Observer] = [meters, LogObserver(), self._metrics]
+        self._metrics = MetricsObserver(
+            meters, self._facts, self._recorder, facts_quota=self._facts_quota, log_quota=self._log_quota
+        )
+        observers: list[Observer] = [meters, LogObserver(quota=self._log_quota), self._metrics]
         if self._facts_observer is not None:
             observers.append(self._facts_observer)
         if self._recorder is not None:
@@ -85,6 +89,7 @@ class Program:
             self._facts,
             meters,
             reactor,
+            self._facts_quota,
             stream_sample_s=config.stream_sample_s,
             viewer_sample_s=config.viewer_sample_s,
         )
@@ -140,6 +145,7 @@ class Program:
             self._log.warning("configuration not reloaded", reason=str(error))
         else:
             self.server.broker.apply(settings_of(config))
+            self._facts_quota.limits = self._log_quota.limits = quota_limits_of(config)
             self._log.info("configuration reloaded")
         if self._tls is not None:
             self._tls.reload()

@@ -10,13 +10,8 @@ from penstock.relay.log import LogLimits
 from penstock.serve.recording.archive import SegmentLimits
 from penstock.serve.recording.recorder import RecordingSettings
 from penstock.serve.recording.retention import RetentionLimits
-from penstock.serve.settings import AppSettings, FileModes, FlushPolicy, JoinPolicy, ServerSettings
-
-_FILE_MODES: Final = {
-    "private": FileModes(0o700, 0o600),
-    "group": FileModes(0o750, 0o640),
-    "world": FileModes(0o755, 0o644),
-}
+from penstock.serve.settings import AppSettings, FlushPolicy, JoinPolicy, ServerSettings
+from penstock.serve.telemetry.address_quota import QuotaLimits
 
 
 def settings_of(config: Config) -> ServerSettings:
@@ -52,6 +47,20 @@ def settings_of(config: Config) -> ServerSettings:
         ping_interval_s=limits.ping_interval_s,
         silent_peer_s=limits.silent_peer_s,
         slow_viewer_s=relay.slow_viewer_s,
+    )
+
+
+def quota_limits_of(config: Config) -> QuotaLimits:
+    """How much is told of one address: in proportion to the connections that it may have.
+
+    A connection that plays or publishes has about five log lines and two facts, so all that an address may have at once
+    are told in full, and a fifth of them anew in each second.
+    """
+    limits = config.limits
+    return QuotaLimits(
+        per_s=max(1.0, limits.max_connections_per_ip / 5),
+        burst=5.0 * limits.max_connections_per_ip,
+        exempts_loopback=limits.exempts_loopback,
     )
 
 

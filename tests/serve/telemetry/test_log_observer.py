@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.protocol.events import StreamRefused
+from penstock.protocol.events import StreamCreated, StreamRefused
 from penstock.protocol.message import Message
 from penstock.relay.log import LogLimits
 from penstock.serve import logs
@@ -17,6 +17,7 @@ from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.logs import LineWriter, configure_logs
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.observer import ObserverGroup
+from penstock.serve.telemetry.address_quota import AddressQuota, QuotaLimits
 from penstock.serve.telemetry.log_observer import LogObserver, message_trace
 from tests.serve.live_server import (
     AAC_SETUP,
@@ -108,6 +109,58 @@ def test_the_life_of_a_stream_reads_as_operators_expect_it(lines: Lines) -> None
         "Connection closed: connection lost: Connection reset by peer",
     }
     assert {line["level"] for line in lines.all()} == {"INFO"}
+
+
+def test_one_address_gets_so_many_lines_and_the_rest_is_counted(lines: Lines) -> None:
+    clock = HandClock()
+    observer = LogObserver(clock, AddressQuota(QuotaLimits(per_s=1.0, burst=7.0, exempts_loopback=False)))
+
+    def held_back() -> int:
+        live.ask(lambda: observer.second_passed(clock.now))
+        return sum(line["lines"] for line in lines.of("Log lines held back"))
+
+    with live_server(observer, settings=settings_without_grace()) as live:
+        with rtmp_client(live.port) as publisher:
+            for _ in range(20):
+                publisher.publish("test")
+                publisher.end()
+                publisher.session.create_stream()
+                publisher.stream_id = publisher.wait_for(StreamCreated).stream_id
+        # Four lines to begin with, four for each publication, and one at the end.
+        wait_until(lambda: held_back() == 4 + 20 * 4 + 1 - 7)
+        clock.now = 1.0
+        with rtmp_client(live.port):
+            pass
+        wait_until(lambda: held_back() == 4 + 20 * 4 + 1 - 7 + 4)
+    told = lines.of("Log lines held back")
+    assert {(line["level"], line["address"], line["addresses"]) for line in told} == {("WARNING", "127.0.0.1", 1)}
+    assert all(line["total_lines"] == line["lines"] for line in told)
+    assert [line["msg"].split(":")[0] for line in lines.all() if line not in told] == [
+        f"Connection accepted from {LOOPBACK}",
+        "Handshake completed",
+        "connect command from app=live",
+        "createStream allocated streamID=1",
+        "publish started",
+        "publish stopped",
+        "Stream live/test ended",
+        f"Connection accepted from {LOOPBACK}",
+    ]
+
+
+def test_a_publisher_that_changes_its_codecs_all_the_time_is_not_told_of_each_time(lines: Lines) -> None:
+    observer = LogObserver(HandClock(), AddressQuota(QuotaLimits(burst=10.0, exempts_loopback=False)))
+    with live_server(observer, settings=settings_without_grace()) as live, rtmp_client(live.port) as publisher:
+        publisher.publish("test")
+        (live_stream,) = live.ask(lambda: list(live.server.broker.live_streams.values()))
+
+        def change_codecs() -> None:
+            for number in range(100):
+                observer.codecs_known(live_stream, f"codec {number}")
+
+        live.ask(change_codecs)
+        told = lines.of("Stream live/test: codec")
+    # The connection and the publication have had five of its ten lines.
+    assert [line["codecs"] for line in told] == [f"codec {number}" for number in range(5)]
 
 
 def test_violations_are_warned_of_once_a_second_and_counted(lines: Lines) -> None:

@@ -3,6 +3,10 @@
 Owns which call becomes which fact, the names of views and publications, and the samples in between. Text that peers
 chose is made printable and cut, so that one long name does not swell every sample. Writes nothing by itself: facts go
 to the writer.
+
+An address that connects, plays or publishes again and again is told of so many times a second; the rest is counted.
+What is told is told to its end: the decision is made at the beginning of a connection, view or publication, and holds
+for everything about it, samples and end included.
 """
 
 import os
@@ -18,11 +22,14 @@ from penstock.serve.reactor import Reactor
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
 from penstock.serve.streams.viewer import Viewer
+from penstock.serve.telemetry.address_quota import AddressQuota
 from penstock.serve.telemetry.facts_writer import FactsWriter
 from penstock.serve.telemetry.meter import Meters, StreamMeter
 from penstock.serve.telemetry.sampling import SampleRing, lag_of, log_bytes_of, read_tcp_figures, sent_bytes_to
 
 MAX_TEXT_CHARACTERS = 1024
+FACTS_PER_ADDRESS = "facts per address"
+"""What the limit is called of which limit_hit tells that facts were held back."""
 _CLOCK_STEP_US = 500_000
 
 
@@ -43,7 +50,6 @@ class _View:
     app: str
     stream: str
     started_us: int
-    viewer: Viewer
 
 
 class _Hits(NamedTuple):
@@ -59,6 +65,7 @@ class FactsObserver(Observer):
         writer: FactsWriter,
         meters: Meters,
         reactor: Reactor,
+        quota: AddressQuota | None = None,
         *,
         stream_sample_s: float = 1.0,
         viewer_sample_s: float = 5.0,
@@ -66,7 +73,11 @@ class FactsObserver(Observer):
         self._writer = writer
         self._clock = writer.clock
         self._meters = meters
+        self._quota = quota or AddressQuota()
+        self._told_connections: set[str] = set()
         self._publications: dict[LiveStream, _Publication] = {}
+        self._let_in_us: dict[Viewer, int] = {}
+        """Of everybody who watches, told of or not: a stream's sample has the sums of all."""
         self._views: dict[Viewer, _View] = {}
         self._streams_due = SampleRing(reactor, self._sample_stream, stream_sample_s)
         self._views_due = SampleRing(reactor, self._sample_view, viewer_sample_s)
@@ -83,6 +94,7 @@ class FactsObserver(Observer):
     def close(self) -> None:
         """The server has stopped: the last fact of this boot."""
         self._tell_hits()
+        self._tell_held_back()
         uptime_us = self._clock.mono_us() - self._clock.boot_mono_us
         dropped = self._writer.dropped_facts
         self._writer.emit(facts.ServerStopped(__version__, uptime_us, self._clock.wall_us(), dropped))
@@ -91,10 +103,17 @@ class FactsObserver(Observer):
 
     def connection_opened(self, connection: RtmpConnection) -> None:
         """A socket was accepted."""
+        if not self._admits(connection):
+            return
+        self._told_connections.add(connection.id)
         self._writer.emit(facts.ConnectionOpened(connection.id, connection.address, _protocol(connection)))
 
     def connection_closed(self, connection: RtmpConnection, reason: str) -> None:
         """A connection is gone."""
+        ended_views_bytes = self._ended_views_bytes.pop(connection.id, 0)
+        if connection.id not in self._told_connections:
+            return
+        self._told_connections.remove(connection.id)
         self._writer.emit(
             facts.ConnectionClosed(
                 conn_id=connection.id,
@@ -105,15 +124,16 @@ class FactsObserver(Observer):
                 client=_text(connection.client) or None,
                 duration_us=self._us_since(connection.opened_at),
                 received_bytes=connection.session.received_bytes,
-                sent_bytes=connection.sent_private_bytes + self._ended_views_bytes.pop(connection.id, 0),
+                sent_bytes=connection.sent_private_bytes + ended_views_bytes,
             )
         )
 
     def violation(self, connection: RtmpConnection, violation: ProtocolViolation) -> None:
         """A peer broke the protocol."""
-        self._writer.emit(
-            facts.ProtocolViolation(connection.id, connection.address, violation.layer, _text(violation.detail)),
-        )
+        if connection.id in self._told_connections:
+            self._writer.emit(
+                facts.ProtocolViolation(connection.id, connection.address, violation.layer, _text(violation.detail)),
+            )
 
     def limit_hit(self, limit: str, detail: str) -> None:
         """Somebody was turned away: counted here, told once a second, since a crowd may come."""
@@ -124,6 +144,8 @@ class FactsObserver(Observer):
 
     def publish_started(self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str) -> None:
         """A publication began."""
+        if not self._admits(connection):
+            return
         app, stream = _names(live_stream.app_name, live_stream.key)
         publication_id = self._writer.emit(
             facts.PublishStarted(
@@ -172,9 +194,7 @@ class FactsObserver(Observer):
         publication = self._publications[live_stream]
         figures = publication.meter.sample(now)
         viewers = len(live_stream.viewers)
-        watched_us = viewers * self._clock.mono_us() - sum(
-            self._views[viewer].started_us for viewer in live_stream.viewers
-        )
+        watched_us = viewers * self._clock.mono_us() - sum(self._let_in_us[viewer] for viewer in live_stream.viewers)
         self._writer.emit(
             facts.StreamSample(
                 publication.publication_id,
@@ -200,6 +220,9 @@ class FactsObserver(Observer):
     def play_started(self, viewer: Viewer) -> None:
         """A viewer was let in."""
         connection = viewer.connection
+        now_us = self._let_in_us[viewer] = self._clock.mono_us()
+        if not self._admits(connection):
+            return
         app, stream = _names(connection.app, viewer.key)
         view_id = self._writer.emit(
             facts.PlayStarted(
@@ -214,8 +237,8 @@ class FactsObserver(Observer):
                 auth_subject=None,
             )
         )
-        self._views[viewer] = _View(view_id, app, stream, self._clock.mono_us(), viewer)
-        self._views_due.add(viewer, self._clock.mono_us() / 1_000_000)
+        self._views[viewer] = _View(view_id, app, stream, now_us)
+        self._views_due.add(viewer, now_us / 1_000_000)
 
     def first_frame_sent(self, viewer: Viewer) -> None:
         """A viewer was given its place."""
@@ -230,12 +253,16 @@ class FactsObserver(Observer):
         """A viewer is gone, or its stream is, or it waited in vain."""
         connection = viewer.connection
         view = self._views.pop(viewer, None)
-        app, stream = _names(connection.app, viewer.key)
+        was_let_in = self._let_in_us.pop(viewer, None) is not None
+        if was_let_in:
+            ended_bytes = self._ended_views_bytes.get(connection.id, 0)
+            self._ended_views_bytes[connection.id] = ended_bytes + log_bytes_of(viewer)
         if view is not None:
             self._views_due.discard(viewer)
-            self._ended_views_bytes[connection.id] = self._ended_views_bytes.get(connection.id, 0) + log_bytes_of(
-                viewer
-            )
+        # One that waited in vain has no beginning: this is all that is told of it.
+        elif was_let_in or not self._admits(connection):
+            return
+        app, stream = _names(connection.app, viewer.key)
         self._writer.emit(
             facts.PlayStopped(
                 view_id=view.view_id if view else None,
@@ -286,6 +313,7 @@ class FactsObserver(Observer):
         self._streams_due.keep_going()
         self._views_due.keep_going()
         self._tell_hits()
+        self._tell_held_back()
         wall_us = self._clock.wall_us()
         offset_us = wall_us - self._clock.mono_us() - self._clock.offset_us
         step_us = offset_us - self._clock_offset_us
@@ -297,6 +325,16 @@ class FactsObserver(Observer):
         hits, self._hits = self._hits, {}
         for limit, (count, detail) in hits.items():
             self._writer.emit(facts.LimitHit(limit, count, _text(detail)))
+
+    def _tell_held_back(self) -> None:
+        held_back = self._quota.take_held_back()
+        if held_back is not None:
+            total, addresses, address, most = held_back
+            detail = f"{most} beginnings of {address} are not told; {addresses} addresses in all"
+            self._writer.emit(facts.LimitHit(FACTS_PER_ADDRESS, total, detail))
+
+    def _admits(self, connection: RtmpConnection) -> bool:
+        return self._quota.admit(connection.address, self._clock.mono_us() / 1_000_000)
 
     def _us_since(self, monotonic_s: float) -> int:
         return max(0, self._clock.mono_us() - round(monotonic_s * 1_000_000))

@@ -1,8 +1,9 @@
 """From what happens on the server to log lines.
 
-Owns the words and levels. Info has the life of connections, publications and views; warnings are what an operator may
-have to act on, at most one a second of each sort, with the number of those held back; debug has every protocol message.
-Fields are those that `logs` names.
+Owns the words and levels. Info has the life of connections, publications and views, so many lines a second for each
+address; the rest is counted, and told once a second. Warnings are what an operator may have to act on, at most one a
+second of each sort, with the number of those held back; debug has every protocol message. Fields are those that `logs`
+names.
 """
 
 import logging
@@ -17,61 +18,52 @@ from penstock.serve.logs import OncePerSecond, get_logger
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
 from penstock.serve.streams.viewer import Viewer
+from penstock.serve.telemetry.address_quota import AddressQuota
 
 
 class LogObserver(Observer):
     """Says what happens. To be made after logs are configured."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, quota: AddressQuota | None = None) -> None:
         self._log = get_logger()
         self._clock = clock
+        self._quota = quota or AddressQuota()
+        self._published_from: dict[LiveStream, str] = {}
+        """The address of the last publisher: what is told of a stream is on its account."""
         self._limiters: dict[str, OncePerSecond] = {}
 
     # Connections.
 
     def connection_opened(self, connection: RtmpConnection) -> None:
         """A socket was accepted."""
-        self._log.info(
-            f"Connection accepted from {connection.address}", conn_id=connection.id, peer_addr=connection.address
-        )
+        self._info(f"Connection accepted from {connection.address}", connection)
 
     def handshake_completed(self, connection: RtmpConnection) -> None:
         """The RTMP handshake is done."""
-        self._log.info("Handshake completed", conn_id=connection.id, peer_addr=connection.address)
+        self._info("Handshake completed", connection)
 
     def connected(self, connection: RtmpConnection) -> None:
         """A connect was accepted."""
-        self._log.info(
-            f"connect command from app={connection.app}",
-            conn_id=connection.id,
-            peer_addr=connection.address,
-            app=connection.app,
-            client=connection.client,
+        self._info(
+            f"connect command from app={connection.app}", connection, app=connection.app, client=connection.client
         )
 
     def stream_created(self, connection: RtmpConnection, stream_id: int) -> None:
         """A message stream was made."""
-        self._log.info(
-            f"createStream allocated streamID={stream_id}",
-            conn_id=connection.id,
-            peer_addr=connection.address,
-            msid=stream_id,
-        )
+        self._info(f"createStream allocated streamID={stream_id}", connection, msid=stream_id)
 
     def connection_closed(self, connection: RtmpConnection, reason: str) -> None:
         """A connection is gone."""
-        self._log.info(
-            f"Connection closed: {reason}", conn_id=connection.id, peer_addr=connection.address, reason=reason
-        )
+        self._info(f"Connection closed: {reason}", connection, reason=reason)
 
     # Streams.
 
     def publish_started(self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str) -> None:
         """A publication began."""
-        self._log.info(
+        self._published_from[live_stream] = connection.address
+        self._info(
             f"publish started: {live_stream.key}",
-            conn_id=connection.id,
-            peer_addr=connection.address,
+            connection,
             stream_key=live_stream.key,
             role="publisher",
             publishing_type=publishing_type,
@@ -79,43 +71,45 @@ class LogObserver(Observer):
 
     def publish_stopped(self, connection: RtmpConnection, live_stream: LiveStream, reason: str) -> None:
         """A publication ended."""
-        self._log.info(
-            f"publish stopped: {live_stream.key}",
-            conn_id=connection.id,
-            peer_addr=connection.address,
-            stream_key=live_stream.key,
-            reason=reason,
-        )
+        self._info(f"publish stopped: {live_stream.key}", connection, stream_key=live_stream.key, reason=reason)
 
     def codecs_known(self, live_stream: LiveStream, text: str) -> None:
         """What a stream consists of."""
-        self._log.info(f"Stream {live_stream.key}: {text}", stream_key=live_stream.key, codecs=text)
+        self._info_of_stream(
+            f"Stream {live_stream.key}: {text}",
+            self._published_from.get(live_stream),
+            stream_key=live_stream.key,
+            codecs=text,
+        )
 
     def stream_closed(self, live_stream: LiveStream) -> None:
         """A stream is over."""
-        self._log.info(f"Stream {live_stream.key} ended", stream_key=live_stream.key)
+        publisher = self._published_from.pop(live_stream, None)
+        self._info_of_stream(f"Stream {live_stream.key} ended", publisher, stream_key=live_stream.key)
 
     def play_started(self, viewer: Viewer) -> None:
         """A viewer was let in."""
-        self._log.info(
-            f"play started: {viewer.key}",
-            conn_id=viewer.connection.id,
-            peer_addr=viewer.connection.address,
-            stream_key=viewer.key,
-            role="viewer",
-        )
+        self._info(f"play started: {viewer.key}", viewer.connection, stream_key=viewer.key, role="viewer")
 
     def play_stopped(self, viewer: Viewer, reason: str) -> None:
         """A viewer is gone, or its stream is."""
-        self._log.info(
+        self._info(
             f"play stopped: {viewer.key}",
-            conn_id=viewer.connection.id,
-            peer_addr=viewer.connection.address,
+            viewer.connection,
             stream_key=viewer.key,
             reason=reason,
             sent_bytes=viewer.sent_bytes,
             skips=viewer.skips,
         )
+
+    def second_passed(self, now: float) -> None:  # noqa: ARG002
+        """Tell what was held back."""
+        held_back = self._quota.take_held_back()
+        if held_back is not None:
+            total, addresses, address, lines = held_back
+            self._log.warning(
+                "Log lines held back", address=address, lines=lines, addresses=addresses, total_lines=total
+            )
 
     # What an operator may have to act on.
 
@@ -151,6 +145,14 @@ class LogObserver(Observer):
     def message_ignored(self, connection: RtmpConnection, type_id: int, reason: str) -> None:
         """A message changed nothing."""
         self._log.debug("Message ignored", conn_id=connection.id, msg_type=type_id, reason=reason)
+
+    def _info(self, text: str, connection: RtmpConnection, **fields: object) -> None:
+        if self._quota.admit(connection.address, self._clock()):
+            self._log.info(text, conn_id=connection.id, peer_addr=connection.address, **fields)
+
+    def _info_of_stream(self, text: str, publisher: str | None, **fields: object) -> None:
+        if publisher is None or self._quota.admit(publisher, self._clock()):
+            self._log.info(text, **fields)
 
     def _warn_of_viewer(self, text: str, viewer: Viewer, **fields: object) -> None:
         connection = viewer.connection

@@ -21,6 +21,7 @@ from penstock.serve.streams.broker import Broker
 from penstock.serve.streams.observer import Observer
 from penstock.serve.streams.reaper import SLOW_VIEWER
 from penstock.serve.streams.viewer import Viewer
+from penstock.serve.telemetry.address_quota import AddressQuota
 from penstock.serve.telemetry.facts_writer import FactsWriter
 from penstock.serve.telemetry.meter import ROUND_BOUNDS_S, Meters
 from penstock.serve.telemetry.sampling import log_bytes_of
@@ -66,17 +67,27 @@ class Figures:
     facts_written: int | None = None
     facts_dropped: int | None = None
     facts_pending_bytes: int | None = None
+    facts_held_back: int | None = None
+    log_lines_held_back: int | None = None
 
 
 class MetricsObserver(Observer):
     """Counts what no other part counts, and takes snapshots."""
 
     def __init__(
-        self, meters: Meters, facts_writer: FactsWriter | None = None, recorder: RecorderFigures | None = None
+        self,
+        meters: Meters,
+        facts_writer: FactsWriter | None = None,
+        recorder: RecorderFigures | None = None,
+        *,
+        facts_quota: AddressQuota | None = None,
+        log_quota: AddressQuota | None = None,
     ) -> None:
         self._meters = meters
         self._facts_writer = facts_writer
         self._recorder = recorder
+        self._facts_quota = facts_quota
+        self._log_quota = log_quota
         self._viewer_skips = 0
         self._slow_viewers_closed = 0
         self._violations = 0
@@ -142,6 +153,8 @@ class MetricsObserver(Observer):
             facts_written=writer.written_facts if writer else None,
             facts_dropped=writer.dropped_facts if writer else None,
             facts_pending_bytes=writer.pending_bytes if writer else None,
+            facts_held_back=self._facts_quota.held_back_total if self._facts_quota else None,
+            log_lines_held_back=self._log_quota.held_back_total if self._log_quota else None,
         )
 
 
@@ -189,6 +202,8 @@ _COUNTERS = {
     "recorder_dropped_messages": "Messages that are missing in recordings",
     "facts_written": "Facts written",
     "facts_dropped": "Facts lost because the disk stalled",
+    "facts_held_back": "Connections, views and publications without facts because their address had too many",
+    "log_lines_held_back": "Log lines left out because their address had too many",
 }
 _FIELDS = {"flush_grid_seconds": "flush_grid_s"}
 
