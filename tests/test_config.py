@@ -123,6 +123,7 @@ KEYS: dict[str, tuple[list[Any], list[Any]]] = {
     "facts.flush_s": (SECONDS, [0, *NO_SECONDS]),
     "facts.rotate_s": (SECONDS, [0, *NO_SECONDS]),
     "facts.rotate_bytes": (BYTES, [0, *NO_BYTES]),
+    "facts.max_total_bytes": ([("none", None), ("2 GB", 2 * 10**9)], [0, "20 MB"]),
     "facts.stream_sample_s": (SECONDS, [0, *NO_SECONDS]),
     "facts.viewer_sample_s": (SECONDS, [0, *NO_SECONDS]),
     "pipeline.enabled": ([("off", False), (True, True)], ["", "maybe", None]),
@@ -207,6 +208,12 @@ def test_what_was_read_is_read_again_as_itself() -> None:
         {"defaults": {"flush": "50ms"}, "recording": {"streams": "all"}, "tls": {"cert": None}}
     )
     assert Config.model_validate(as_values(config)) == config
+
+
+def test_the_landing_folder_holds_at_least_two_files() -> None:
+    with pytest.raises(ValidationError, match="at least twice facts.rotate_bytes"):
+        Config.model_validate({"facts": {"rotate_bytes": "1 GB", "max_total_bytes": "1999 MB"}})
+    Config.model_validate({"facts": {"rotate_bytes": "1 GB", "max_total_bytes": "2 GB"}})
 
 
 def test_the_configuration_cannot_be_changed() -> None:

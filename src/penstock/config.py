@@ -192,8 +192,16 @@ class Facts(_Section):
     flush_s: Annotated[float, _seconds(0.05, 60)] = 1.0
     rotate_s: Annotated[float, _seconds(1, DAY)] = 30.0
     rotate_bytes: Annotated[int, _bytes(64 * KB, 10 * GB)] = 16 * MB
+    max_total_bytes: Annotated[int | None, _or_none(_bytes(MB, 10**6 * TB))] = 10 * GB
+    """A day of a thousand viewers is about 8 GB. Beside a pipeline it hardly matters, which takes files in minutes."""
     stream_sample_s: Annotated[float, _seconds(0.1, HOUR)] = 1.0
     viewer_sample_s: Annotated[float, _seconds(0.1, HOUR)] = 5.0
+
+    @model_validator(mode="after")
+    def _one_file_fits_into_the_landing_folder(self) -> Self:
+        if self.max_total_bytes is not None and self.max_total_bytes < 2 * self.rotate_bytes:
+            raise ValueError("facts.max_total_bytes should be at least twice facts.rotate_bytes")
+        return self
 
 
 class Pipeline(_Section):

@@ -340,8 +340,9 @@ class ProtocolViolation(Fact):
 class LimitHit(Fact):
     """Somebody was turned away. At most one fact a second for each limit.
 
-    The limit `facts per address` turns nobody away: so many connections, views and publications have no facts, since
-    their addresses had too many in too short a time.
+    Two limits turn nobody away. `facts per address`: so many connections, views and publications have no facts, since
+    their addresses had too many in too short a time. `landed facts`: so many landed files were deleted, the oldest
+    first, since there were too many bytes of them.
     """
 
     kind = "limit_hit"

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import PipelineError
 from penstock.pipeline.ship import Shipped, ship_landed
-from penstock.pipeline.storage import Storage
+from penstock.pipeline.storage import Storage, StoredFile
 from tests.pipeline.landing_place import Place
 from tests.support.processes import POLL_S, RunningProgram, running
 
@@ -46,6 +46,19 @@ def test_closed_files_are_sent_once_and_go_after_a_while(tmp_path: Path) -> None
     assert ship_landed(landing, target, now_us=3 * DAY_US - 1).removed == 0
     assert ship_landed(landing, target, now_us=3 * DAY_US).removed == 1
     assert names(here) == [".shipped/files.json", "date=2026-11-15/hour=12/.edge-1-b1-9.jsonl"]
+    assert names(there) == [NAME]
+
+
+def test_a_file_that_the_server_gives_up_meanwhile_keeps_no_other_from_being_sent(tmp_path: Path) -> None:
+    class OnceListed(Storage):
+        def find(self, folder: str, *, recursive: bool = True) -> list[StoredFile]:
+            gone = StoredFile("date=2026-11-15/hour=11/edge-1-b1-0.jsonl", 6, 0)
+            return [gone, *super().find(folder, recursive=recursive)]
+
+    here, there = tmp_path / "here", tmp_path / "there"
+    land(here, NAME, b"facts\n")
+    sent = ship_landed(OnceListed(here), Storage(there), now_us=DAY_US)
+    assert sent == Shipped(files=1, bytes=6, removed=0)
     assert names(there) == [NAME]
 
 

@@ -4,6 +4,7 @@ It takes no file whose name begins with an underscore, as a server's may, and wi
 ones, in silence, so that no file can take all memory. What is missing is read here, a piece at a time.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +28,8 @@ def missed_lines(
 
 
 def _pieces(landing: Storage, file: str) -> Iterator[bytes]:
-    with landing.fs.open_input_stream(landing.path_for_arrow(file)) as stream:
+    # A server whose landing folder is full gives up the oldest files, whoever is about to read them.
+    with contextlib.suppress(FileNotFoundError), landing.fs.open_input_stream(landing.path_for_arrow(file)) as stream:
         while piece := stream.read(MAX_LINE_BYTES):
             yield bytes(piece)
 

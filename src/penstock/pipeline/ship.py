@@ -38,10 +38,17 @@ def ship_landed(landing: Storage, target: Storage, now_us: int, kept_us: int = D
     files = {file.path: file for file in landing.find("") if _is_closed(file.path)}
     sent_at_us = {path: at_us for path, at_us in _read_note(landing).items() if path in files}
     new = [file for path, file in files.items() if path not in sent_at_us]
+    sent: list[StoredFile] = []
     old = [path for path, at_us in sent_at_us.items() if at_us <= now_us - kept_us]
     try:
         for file in new:
-            _send(landing, target, file)
+            try:
+                _send(landing, target, file)
+            except FileNotFoundError:
+                if landing.exists(file.path):
+                    raise
+                continue  # given up by a server whose landing folder is full
+            sent.append(file)
             sent_at_us[file.path] = now_us
     except OSError as error:
         raise PipelineError(f"ship: {target.root} does not take {file.path}: {error}") from error
@@ -50,7 +57,7 @@ def ship_landed(landing: Storage, target: Storage, now_us: int, kept_us: int = D
             landing.put(_NOTE, json.dumps(sent_at_us, sort_keys=True).encode() + b"\n")
     for path in old:
         landing.delete(path)
-    return Shipped(len(new), sum(file.size for file in new), len(old))
+    return Shipped(len(sent), sum(file.size for file in sent), len(old))
 
 
 def _is_closed(path: str) -> bool:

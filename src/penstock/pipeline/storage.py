@@ -5,6 +5,7 @@ there whole or not at all, on a local disk and on an object store alike. Paths i
 and use slashes. Spark writes to full addresses, by `address`, and reads what is at them, by `pattern`.
 """
 
+import contextlib
 import os
 import re
 import secrets
@@ -120,7 +121,9 @@ class Storage:
     def delete(self, path: str) -> None:
         """Remove a file; no matter if it is gone."""
         if self.exists(path):
-            self.fs.delete_file(self.path_for_arrow(path))
+            # Not every file system says so in this way, and with none it is there until the very moment.
+            with contextlib.suppress(FileNotFoundError):
+                self.fs.delete_file(self.path_for_arrow(path))
 
     def delete_folder(self, path: str) -> None:
         """Remove a folder with everything in it; no matter if it is gone."""

@@ -78,7 +78,12 @@ class Program:
         config = self._config.facts
         if not config.enabled:
             return None
-        limits = FactsLimits(flush_s=config.flush_s, rotate_s=config.rotate_s, rotate_bytes=config.rotate_bytes)
+        limits = FactsLimits(
+            flush_s=config.flush_s,
+            rotate_s=config.rotate_s,
+            rotate_bytes=config.rotate_bytes,
+            max_total_bytes=config.max_total_bytes,
+        )
         return FactsWriter(self._config.facts_dir, self._config.server.id, boot_id, limits)
 
     def _make_facts_observer(self, meters: Meters, reactor: Reactor) -> FactsObserver | None:

@@ -3,7 +3,6 @@
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from penstock.protocol.connection import ConnectionSettings
@@ -28,6 +27,13 @@ class JoinPolicy(enum.Enum):
     KEYFRAME = "keyframe"
     NEXT = "next"
     LIVE = "live"
+
+
+class FileModes(NamedTuple):
+    """What is allowed to whom of what the server writes: addresses and stream keys are in there."""
+
+    folder: int = 0o700
+    file: int = 0o600
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import json
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.facts import ConnectionOpened, Envelope, LimitHit
+from penstock.serve.settings import FileModes
 from penstock.serve.telemetry.facts_writer import FactClock, FactsLimits, FactsWriter
 from tests.serve.live_server import wait_until
 
@@ -227,6 +229,54 @@ def test_a_writer_that_was_never_started_can_be_closed(tmp_path: Path) -> None:
     writer.emit(hit())
     assert writer.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_and_files_are_for_the_servers_user_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        writer = FactsWriter(tmp_path / "data" / "facts", "edge-1", "b0a7", QUICK, clock=Clock().fact_clock())
+        writer.emit(hit())
+        writer.start()
+        assert writer.close()
+    finally:
+        os.umask(before)
+    (path,) = landed(tmp_path)
+    folders = [folder for folder in path.parents if folder.is_relative_to(tmp_path) and folder != tmp_path]
+    assert len(folders) == 4
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in folders} == {0o700}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_modes_that_were_asked_for_hold_whatever_the_mask_takes_away(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        modes = FileModes(folder=0o750, file=0o640)
+        writer = FactsWriter(tmp_path / "facts", "edge-1", "b0a7", QUICK, modes, clock=Clock().fact_clock())
+        writer.emit(hit())
+        writer.start()
+        assert writer.close()
+    finally:
+        os.umask(before)
+    (path,) = landed(tmp_path)
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in list(path.parents)[:3]} == {0o750}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_above_its_bound_the_landing_folder_loses_the_oldest_files(tmp_path: Path) -> None:
+    limits = FactsLimits(flush_s=0.01, rotate_s=60.0, rotate_bytes=1000, max_total_bytes=5000)
+    writer = FactsWriter(tmp_path, "edge-1", "b0a7", limits, clock=Clock().fact_clock())
+    writer.start()
+    for number in range(1, 11):
+        for _ in range(10):
+            writer.emit(hit())
+        wait_until(lambda number=number: writer.written_facts == 10 * number)  # type: ignore[misc]
+    assert writer.close()
+    sizes = [path.stat().st_size for path in landed(tmp_path)]
+    assert 2 <= len(sizes) <= 3
+    assert sum(sizes) <= 5000
+    assert writer.deleted_files == 10 - len(sizes)
+    kept = sorted(line["seq"] for line in lines_of(*landed(tmp_path)))
+    assert kept == list(range(101 - len(kept), 101))
 
 
 CRASH = """

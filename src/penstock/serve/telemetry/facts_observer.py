@@ -28,6 +28,8 @@ from penstock.serve.telemetry.meter import Meters, StreamMeter
 from penstock.serve.telemetry.sampling import SampleRing, lag_of, log_bytes_of, read_tcp_figures, sent_bytes_to
 
 MAX_TEXT_CHARACTERS = 1024
+LANDED_FACTS = "landed facts"
+"""What the limit is called of which limit_hit tells that landed files were deleted."""
 FACTS_PER_ADDRESS = "facts per address"
 """What the limit is called of which limit_hit tells that facts were held back."""
 _CLOCK_STEP_US = 500_000
@@ -84,6 +86,7 @@ class FactsObserver(Observer):
         self._ended_views_bytes: dict[str, int] = {}
         self._hits: dict[str, _Hits] = {}
         self._clock_offset_us = 0
+        self._told_deleted_files = 0
 
     def open(self) -> None:
         """The server starts."""
@@ -95,6 +98,7 @@ class FactsObserver(Observer):
         """The server has stopped: the last fact of this boot."""
         self._tell_hits()
         self._tell_held_back()
+        self._tell_deleted()
         uptime_us = self._clock.mono_us() - self._clock.boot_mono_us
         dropped = self._writer.dropped_facts
         self._writer.emit(facts.ServerStopped(__version__, uptime_us, self._clock.wall_us(), dropped))
@@ -314,6 +318,7 @@ class FactsObserver(Observer):
         self._views_due.keep_going()
         self._tell_hits()
         self._tell_held_back()
+        self._tell_deleted()
         wall_us = self._clock.wall_us()
         offset_us = wall_us - self._clock.mono_us() - self._clock.offset_us
         step_us = offset_us - self._clock_offset_us
@@ -332,6 +337,14 @@ class FactsObserver(Observer):
             total, addresses, address, most = held_back
             detail = f"{most} beginnings of {address} are not told; {addresses} addresses in all"
             self._writer.emit(facts.LimitHit(FACTS_PER_ADDRESS, total, detail))
+
+    def _tell_deleted(self) -> None:
+        # Told here since the thread that deletes files tells no facts.
+        files = self._writer.deleted_files - self._told_deleted_files
+        if files:
+            self._told_deleted_files += files
+            detail = f"{self._writer.deleted_bytes} bytes deleted since the start, the oldest first"
+            self._writer.emit(facts.LimitHit(LANDED_FACTS, files, detail))
 
     def _admits(self, connection: RtmpConnection) -> bool:
         return self._quota.admit(connection.address, self._clock.mono_us() / 1_000_000)

@@ -24,6 +24,8 @@ import orjson
 
 from penstock.facts import CONTRACT_VERSION, FACTS, Fact
 from penstock.serve.logs import get_logger
+from penstock.serve.settings import FileModes
+from penstock.serve.telemetry.facts_folder import FactsFolder
 
 _WAKE_ABOVE_BYTES = 1024 * 1024
 _BATCH_BYTES = 256 * 1024
@@ -38,6 +40,8 @@ class FactsLimits:
     rotate_s: float = 30.0
     rotate_bytes: int = 16 * 1024 * 1024
     max_pending_bytes: int = 16 * 1024 * 1024
+    max_total_bytes: int | None = None
+    """Of the landed files; above it the oldest are deleted."""
 
 
 class FactClock:
@@ -74,11 +78,11 @@ _Line = tuple[int, int, bytes]
 class _OpenFile:
     """A file on its way to be landed. Locked while it is open, so that no other server takes it for a leftover."""
 
-    def __init__(self, folder: Path, name: str, opened_at: float, write: Write) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._hidden = folder / f".{name}"
-        self._final = folder / name
-        self._descriptor = os.open(self._hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    def __init__(self, path: Path, mode: int, opened_at: float, write: Write) -> None:
+        self._hidden = path.with_name(f".{path.name}")
+        self._final = path
+        self._descriptor = os.open(self._hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        os.fchmod(self._descriptor, mode)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._write = write
         self.opened_at = opened_at
@@ -108,15 +112,17 @@ class FactsWriter:
         server_id: str,
         boot_id: str,
         limits: FactsLimits | None = None,
+        modes: FileModes | None = None,
         *,
         clock: FactClock | None = None,
         write: Write = os.write,
     ) -> None:
         self.clock = clock or FactClock()
         self.dropped_facts = 0
-        self._folder = folder
         self._prefix = f"{server_id}-{boot_id}"
         self._limits = limits or FactsLimits()
+        self._modes = modes or FileModes()
+        self._folder = FactsFolder(folder, self._modes, self._limits.max_total_bytes)
         self._write = write
         self._templates = {kind: _line_template(kind.kind, server_id, boot_id) for kind in FACTS.values()}
         self._seq = 0
@@ -142,6 +148,16 @@ class FactsWriter:
     def pending_bytes(self) -> int:
         """What waits for the disk."""
         return self._emitted_bytes - self._taken_bytes
+
+    @property
+    def deleted_files(self) -> int:
+        """Landed files that were given up since there were too many bytes of them."""
+        return self._folder.deleted_files
+
+    @property
+    def deleted_bytes(self) -> int:
+        """What was in them."""
+        return self._folder.deleted_bytes
 
     def start(self) -> None:
         """Begin to write; before anything else, land what a crash left behind."""
@@ -179,6 +195,7 @@ class FactsWriter:
 
     def _run(self) -> None:
         self._guarded(self._land_leftovers)
+        self._guarded(self._folder.tidy_up)
         while not self._is_closing:
             self._wake.wait(self._limits.flush_s)
             self._wake.clear()
@@ -194,7 +211,7 @@ class FactsWriter:
         except OSError as error:
             if not self._is_failing:
                 self._is_failing = True
-                get_logger().error("facts cannot be written", reason=error.strerror, path=str(self._folder))
+                get_logger().error("facts cannot be written", reason=error.strerror, path=str(self._folder.path))
         else:
             if self._is_failing and action == self._write_pending:
                 self._is_failing = False
@@ -226,8 +243,8 @@ class FactsWriter:
     def _open(self, first: _Line) -> _OpenFile:
         seq, at_us, _ = first
         hour = datetime.fromtimestamp(at_us / 1_000_000, UTC)
-        folder = self._folder / f"date={hour:%Y-%m-%d}" / f"hour={hour:%H}"
-        return _OpenFile(folder, f"{self._prefix}-{seq}.jsonl", time.monotonic(), self._write)
+        folder = self._folder.make(Path(f"date={hour:%Y-%m-%d}", f"hour={hour:%H}"))
+        return _OpenFile(folder / f"{self._prefix}-{seq}.jsonl", self._modes.file, time.monotonic(), self._write)
 
     def _rotate(self) -> None:
         # A batch that is half written keeps its file, so that no line is torn between two.
@@ -240,9 +257,10 @@ class FactsWriter:
         if self._file is not None:
             file, self._file = self._file, None
             file.land()
+            self._folder.count(file.size)
 
     def _land_leftovers(self) -> None:
-        for hidden in sorted(self._folder.glob("date=*/hour=*/.*.jsonl")):
+        for hidden in sorted(self._folder.path.glob("date=*/hour=*/.*.jsonl")):
             # Gone by now if another server that starts has landed it.
             with contextlib.suppress(FileNotFoundError, BlockingIOError):
                 descriptor = os.open(hidden, os.O_RDWR | os.O_CLOEXEC)

@@ -67,6 +67,7 @@ class Figures:
     facts_written: int | None = None
     facts_dropped: int | None = None
     facts_pending_bytes: int | None = None
+    facts_deleted_files: int | None = None
     facts_held_back: int | None = None
     log_lines_held_back: int | None = None
 
@@ -153,6 +154,7 @@ class MetricsObserver(Observer):
             facts_written=writer.written_facts if writer else None,
             facts_dropped=writer.dropped_facts if writer else None,
             facts_pending_bytes=writer.pending_bytes if writer else None,
+            facts_deleted_files=writer.deleted_files if writer else None,
             facts_held_back=self._facts_quota.held_back_total if self._facts_quota else None,
             log_lines_held_back=self._log_quota.held_back_total if self._log_quota else None,
         )
@@ -202,6 +204,7 @@ _COUNTERS = {
     "recorder_dropped_messages": "Messages that are missing in recordings",
     "facts_written": "Facts written",
     "facts_dropped": "Facts lost because the disk stalled",
+    "facts_deleted_files": "Landed files of facts that were deleted because there were too many bytes of them",
     "facts_held_back": "Connections, views and publications without facts because their address had too many",
     "log_lines_held_back": "Log lines left out because their address had too many",
 }
