@@ -211,7 +211,7 @@ def test_what_was_read_is_read_again_as_itself() -> None:
 
 
 def test_the_landing_folder_holds_at_least_two_files() -> None:
-    with pytest.raises(ValidationError, match="at least twice facts.rotate_bytes"):
+    with pytest.raises(ValidationError, match=r"at least twice facts\.rotate_bytes"):
         Config.model_validate({"facts": {"rotate_bytes": "1 GB", "max_total_bytes": "1999 MB"}})
     Config.model_validate({"facts": {"rotate_bytes": "1 GB", "max_total_bytes": "2 GB"}})
 

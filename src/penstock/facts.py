@@ -12,8 +12,10 @@ chose is made printable.
 Identities. `event_id` names one fact and is unique for ever. A view is named by the event_id of its play_started, a
 publication by that of its publish_started, a connection by its `conn_id`, which the log lines carry too.
 
-Time. `at_us` is the wall clock read once at the boot, plus the monotonic time since: it never runs backwards within
-a boot, and a clock that is set while the server runs is told by clock_stepped instead.
+Time. `at_us` is the wall clock read once, at the boot, plus the monotonic time since. A wall clock that is set while
+the server runs is told by clock_stepped, and followed from that fact on. Nothing spans it: connections, views and
+publications that go on are told to end before it, for the reason `clock stepped`, and to begin anew after it. The
+`conn_id` of a connection that began anew is that of the log lines with `~` and a number behind it.
 """
 
 # Without slots on purpose: the encoder reads instance dictionaries three times as fast, and facts do not live long.
@@ -59,7 +61,7 @@ class ServerStarted(Fact):
     software_version: str
     pid: int
     boot_wall_us: int
-    """The wall clock as it was read once, on which at_us of this boot rests."""
+    """The wall clock as it was read once, on which at_us rests until a clock_stepped."""
     boot_mono_us: int
 
 
@@ -77,7 +79,7 @@ class ServerStopped(Fact):
 
 @dataclass(frozen=True)
 class ClockStepped(Fact):
-    """The wall clock was set. at_us goes on as before."""
+    """The wall clock was set. at_us follows it from this fact on."""
 
     kind = "clock_stepped"
 
@@ -85,7 +87,7 @@ class ClockStepped(Fact):
     step_us: int
     """By how much the wall clock jumped, forward if positive."""
     offset_us: int
-    """The wall clock minus at_us from now on."""
+    """The wall clock minus at_us from now on: 0, but for older servers, whose at_us went on as before."""
 
 
 @dataclass(frozen=True)

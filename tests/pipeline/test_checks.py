@@ -49,7 +49,7 @@ def test_facts_that_are_missing_late_or_ahead_are_counted_by_boot_and_hour(spark
         ("nearly ahead", "b1", 1, 5 * SECOND, 5 * SECOND - 1_999_999, None),
         ("stepped", "b1", 1, 0, 1, -2 * SECOND),
     ]
-    schema = "boot_key bigint, seq bigint, at_us bigint, landed_at_us bigint, offset_us bigint"
+    schema = "boot_key bigint, seq bigint, at_us bigint, landed_at_us bigint, step_us bigint"
     keys = {row[:2]: key for key, row in enumerate(facts)}
     timed = [(keys[row[:2]], row[2], T0 + row[3], T0 + row[4], row[5]) for row in facts]
     boots = [(key, *names) for names, key in keys.items()]

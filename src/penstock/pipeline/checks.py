@@ -191,7 +191,7 @@ def fact_hours(facts: DataFrame, boots: DataFrame) -> DataFrame:
         F.sum((late_us > LATE_US).cast("bigint")).alias("late"),
         F.max(late_us).alias("late_us_max"),
         # Nothing can land before it was told: if it seems so, a clock is wrong.
-        F.greatest(F.max(-late_us), F.max(F.abs("offset_us")), F.lit(0)).alias("off_us"),
+        F.greatest(F.max(-late_us), F.max(F.abs("step_us")), F.lit(0)).alias("off_us"),
     )
     in_order = Window.partitionBy("boot_key").orderBy("hour_us")
     between = F.coalesce(F.col("min_seq") - F.lag("max_seq").over(in_order) - 1, F.lit(0))

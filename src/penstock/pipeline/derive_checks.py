@@ -28,7 +28,7 @@ from penstock.pipeline.transforms.common import micros_of
 from penstock.pipeline.transforms.times import within_hours
 
 _TABLE: Final = TABLES["gold.data_quality"]
-_MEASURED: Final = ("boot_key", "at_us", "seq", "landed_at_us", "offset_us")
+_MEASURED: Final = ("boot_key", "at_us", "seq", "landed_at_us", "step_us")
 """Of a fact, what the checks look at."""
 
 

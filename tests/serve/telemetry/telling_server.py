@@ -26,7 +26,7 @@ class Told:
         self.writer = writer
 
     def all(self) -> list[dict[str, Any]]:
-        return [json.loads(data) for _, _, data in list(self.writer._pending)]
+        return [json.loads(data) for _, _, data in list(self.writer._pending) if data]
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         return [fact for fact in self.all() if fact["kind"] == kind]

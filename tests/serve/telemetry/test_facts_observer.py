@@ -1,7 +1,6 @@
 """Facts of a real server on loopback: what clients do is what is told."""
 
 import socket
-import time
 from typing import Any
 
 import pytest
@@ -9,8 +8,7 @@ import pytest
 from penstock import __version__
 from penstock.protocol.events import PublishStarted, StreamRefused
 from penstock.serve.settings import AppSettings, ServerSettings
-from penstock.serve.telemetry.facts_observer import MAX_TEXT_CHARACTERS
-from penstock.serve.telemetry.facts_writer import FactClock
+from penstock.serve.telemetry.told_sessions import MAX_TEXT_CHARACTERS
 from tests.serve.live_server import (
     AAC_SETUP,
     AVC_SETUP,
@@ -188,21 +186,6 @@ def test_a_limit_is_told_once_a_second_with_the_number_of_hits() -> None:
         assert sum(fact["hits"] for fact in told.wait_for("limit_hit")) == 5
         assert len(told.of("limit_hit")) <= 2
         assert told.of("limit_hit")[0]["limit"] == "connections"
-
-
-def test_a_wall_clock_that_is_set_is_told_once_and_time_goes_on() -> None:
-    step_ns = 0
-    clock = FactClock(wall_ns=lambda: time.time_ns() + step_ns)
-    with telling(clock=clock) as told:
-        told.live.ask(lambda: told.observer.second_passed(time.monotonic()))
-        assert told.of("clock_stepped") == []
-        step_ns = -3600 * 10**9
-        for _ in range(2):
-            told.live.ask(lambda: told.observer.second_passed(time.monotonic()))
-        (stepped,) = told.of("clock_stepped")
-    assert stepped["step_us"] == pytest.approx(-3600e6, abs=0.2e6)
-    assert stepped["offset_us"] == stepped["step_us"]
-    assert stepped["at_us"] - stepped["wall_us"] == pytest.approx(3600e6, abs=0.2e6)
 
 
 def test_names_of_strangers_are_made_printable() -> None:

@@ -124,7 +124,7 @@ def test_files_are_closed_by_size_and_hold_whole_lines(tmp_path: Path) -> None:
         for _ in range(10):
             writer.emit(hit())
         wait_until(lambda number=number: writer.written_facts == 10 * number)  # type: ignore[misc]
-    assert len(landed(tmp_path)) == 3
+    wait_until(lambda: len(landed(tmp_path)) == 3)
     writer.close()
     assert sorted(line["seq"] for line in lines_of(*landed(tmp_path))) == list(range(1, 31))
 
@@ -141,13 +141,33 @@ def test_files_are_closed_by_age_even_if_nothing_more_comes(tmp_path: Path) -> N
     assert writer.close()
 
 
-def test_time_goes_on_by_the_monotonic_clock_when_the_wall_clock_is_set(tmp_path: Path) -> None:
+def test_time_goes_on_by_the_monotonic_clock_until_the_wall_clock_is_to_be_followed(tmp_path: Path) -> None:
     clock = Clock()
     writer = FactsWriter(tmp_path, "edge-1", "b0a7", QUICK, clock=clock.fact_clock())
     clock.mono_us += 10
     clock.wall_us -= 3_600_000_000
     writer.emit(hit())
-    assert json.loads(writer._pending[0][2])["at_us"] == BOOT_WALL_US + 10
+    writer.follow_wall_clock()
+    clock.go_on(5)
+    writer.emit(hit())
+    writer.start()
+    assert writer.close()
+    before, after = (
+        lines_of(tmp_path / "date=2025-11-14/hour=23/edge-1-b0a7-1.jsonl"),
+        lines_of(tmp_path / "date=2025-11-14/hour=22/edge-1-b0a7-2.jsonl"),
+    )
+    assert [(line["at_us"], line["mono_us"]) for line in before] == [(BOOT_WALL_US + 10, 5_000_010)]
+    assert [(line["at_us"], line["mono_us"]) for line in after] == [(BOOT_WALL_US - 3_600_000_000 + 5, 5_000_015)]
+
+
+def test_a_new_file_is_begun_when_the_clock_is_set_however_soon(tmp_path: Path, writer: FactsWriter) -> None:
+    writer.emit(hit())
+    wait_until(lambda: writer.written_facts == 1)
+    writer.follow_wall_clock()
+    wait_until(lambda: landed(tmp_path))
+    writer.emit(hit())
+    assert writer.close()
+    assert [[line["seq"] for line in lines_of(path)] for path in landed(tmp_path)] == [[1], [2]]
 
 
 def test_past_the_bound_facts_are_dropped_and_their_numbers_are_missing(tmp_path: Path) -> None:

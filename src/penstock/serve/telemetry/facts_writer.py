@@ -45,7 +45,10 @@ class FactsLimits:
 
 
 class FactClock:
-    """Wall time that never runs backwards: the wall clock at the boot and the monotonic time since."""
+    """The time of facts: the wall clock as it was last followed, and the monotonic time since.
+
+    So it runs evenly, whatever is done to the wall clock, until somebody says that it is to be followed.
+    """
 
     __slots__ = ("_monotonic_ns", "_wall_ns", "boot_mono_us", "boot_wall_us", "offset_us")
 
@@ -57,7 +60,15 @@ class FactClock:
         self.boot_mono_us = monotonic_ns() // 1000
         self.boot_wall_us = wall_ns() // 1000
         self.offset_us = self.boot_wall_us - self.boot_mono_us
-        """From the monotonic clock to the time of facts, for the whole boot, whatever is done to the wall clock."""
+        """From the monotonic clock to the time of facts."""
+
+    def follow(self) -> None:
+        """Go on from the wall clock as it is now."""
+        self.offset_us = self.wall_us() - self.mono_us()
+
+    def now_us(self) -> int:
+        """The time of a fact that is told now."""
+        return self.mono_us() + self.offset_us
 
     def mono_us(self) -> int:
         """The monotonic clock."""
@@ -73,6 +84,8 @@ Write = Callable[[int, bytes], int]
 
 _Line = tuple[int, int, bytes]
 """Number, time and bytes of a fact. A plain tuple: there may be thousands a second."""
+_NEW_FILE: _Line = (0, 0, b"")
+"""Stands between facts of which the later ones belong into another file."""
 
 
 class _OpenFile:
@@ -182,6 +195,11 @@ class FactsWriter:
                 self._wake.set()
         return f"{self._prefix}-{seq}"
 
+    def follow_wall_clock(self) -> None:
+        """The wall clock was set: facts from now on have its time, and land in a file of their own."""
+        self.clock.follow()
+        self._pending.append(_NEW_FILE)
+
     def close(self, timeout_s: float = 5.0) -> bool:
         """Write and land what is left, for so long. False if the disk did not take it in time."""
         self._is_closing = True
@@ -219,6 +237,10 @@ class FactsWriter:
 
     def _write_pending(self) -> None:
         while self._batch or self._pending:
+            if not self._batch and self._pending[0] is _NEW_FILE:
+                self._pending.popleft()
+                self._land()
+                continue
             if self._file is None:
                 self._file = self._open(self._pending[0])
             if not self._batch:
@@ -234,7 +256,7 @@ class FactsWriter:
     def _take_batch(self) -> None:
         lines: list[bytes] = []
         size = 0
-        while self._pending and size < _BATCH_BYTES:
+        while self._pending and self._pending[0] is not _NEW_FILE and size < _BATCH_BYTES:
             lines.append(self._pending.popleft()[2])
             size += len(lines[-1])
         self._batch = b"".join(lines)

@@ -1,0 +1,247 @@
+"""Connections, publications and views as facts tell them: the fields of their beginnings, samples and ends.
+
+Owns where counting begins. Amounts of a session are counted from when it was told to begin, which is later than its
+real beginning if a clock was set meanwhile: then it was told to end, and to begin anew. Text that peers chose is made
+printable and cut, so that one long name does not swell every sample.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from penstock import facts
+from penstock.amf import printable
+from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.streams.live_stream import LiveStream
+from penstock.serve.streams.viewer import Viewer
+from penstock.serve.telemetry.meter import StreamMeter, StreamTotals
+from penstock.serve.telemetry.sampling import lag_of, read_tcp_figures
+
+MAX_TEXT_CHARACTERS = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToldConnection:
+    """A connection, counted from some moment on."""
+
+    connection: RtmpConnection
+    conn_id: str
+    began_us: int
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    """What had come and gone by then."""
+
+    def opened(self) -> facts.ConnectionOpened:
+        """Its beginning."""
+        return facts.ConnectionOpened(self.conn_id, self.connection.address, _protocol(self.connection))
+
+    def closed(self, reason: str, now_us: int, sent_bytes: int) -> facts.ConnectionClosed:
+        """Its end, with everything that was sent on it."""
+        connection = self.connection
+        return facts.ConnectionClosed(
+            conn_id=self.conn_id,
+            peer_addr=connection.address,
+            protocol=_protocol(connection),
+            reason=text(reason),
+            app=text(connection.app) or None,
+            client=text(connection.client) or None,
+            duration_us=max(0, now_us - self.began_us),
+            received_bytes=connection.session.received_bytes - self.received_bytes,
+            sent_bytes=sent_bytes - self.sent_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToldPublication:
+    """A publication, counted from some moment on. Its name is that of the fact that told its beginning."""
+
+    publication_id: str
+    connection: RtmpConnection
+    conn_id: str
+    live_stream: LiveStream
+    publishing_type: str
+    began_us: int
+    meter: StreamMeter
+    base: StreamTotals
+
+    @staticmethod
+    def started(
+        connection: RtmpConnection, conn_id: str, live_stream: LiveStream, publishing_type: str
+    ) -> facts.PublishStarted:
+        """Its beginning."""
+        app, stream = _names(live_stream.app_name, live_stream.key)
+        return facts.PublishStarted(
+            conn_id=conn_id,
+            peer_addr=connection.address,
+            protocol=_protocol(connection),
+            client=text(connection.client) or None,
+            app=app,
+            stream=stream,
+            publishing_type=text(publishing_type),
+        )
+
+    def sample(self, now: float, viewers_sent_bytes: int, viewers_watched_us: int) -> facts.StreamSample:
+        """How it does. Begins a new interval."""
+        figures = self.meter.sample(now)
+        return facts.StreamSample(
+            self.publication_id,
+            *_names(self.live_stream.app_name, self.live_stream.key),
+            len(self.live_stream.viewers),
+            round(figures.interval_s * 1_000_000),
+            round(figures.bitrate_bps),
+            round(figures.fps, 3),
+            figures.timestamp_jumps,
+            None if figures.av_skew_ms is None else round(figures.av_skew_ms, 1),
+            figures.keyframe_interval_ms,
+            figures.media_ms,
+            figures.wall_ms,
+            *self._totals,
+            viewers_sent_bytes,
+            viewers_watched_us,
+        )
+
+    def stopped(self, reason: str, now_us: int) -> facts.PublishStopped:
+        """Its end."""
+        return facts.PublishStopped(
+            self.publication_id,
+            self.conn_id,
+            *_names(self.live_stream.app_name, self.live_stream.key),
+            text(reason),
+            now_us - self.began_us,
+            *self._totals,
+        )
+
+    @property
+    def _totals(self) -> StreamTotals:
+        return StreamTotals(*(total - base for total, base in zip(self.meter.totals, self.base, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LetIn:
+    """Where counting of a viewer that was let in begins, told of or not: a stream's sample has the sums of all."""
+
+    began_us: int
+    sent_bytes: int = 0
+    skips: int = 0
+    skipped_bytes: int = 0
+    """What it had been sent and had lost by then."""
+
+    @classmethod
+    def anew(cls, viewer: Viewer, now_us: int) -> "LetIn":
+        """Of one that watches already."""
+        return cls(now_us, viewer.sent_bytes, viewer.skips, viewer.skipped_bytes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToldView:
+    """A view, named by the fact that told its beginning."""
+
+    view_id: str
+    viewer: Viewer
+    conn_id: str
+    app: str
+    stream: str
+    since: LetIn
+
+    @staticmethod
+    def started(viewer: Viewer, conn_id: str, waited_us: int) -> facts.PlayStarted:
+        """Its beginning."""
+        connection = viewer.connection
+        app, stream = _names(connection.app, viewer.key)
+        return facts.PlayStarted(
+            conn_id=conn_id,
+            peer_addr=connection.address,
+            protocol=_protocol(connection),
+            client=text(connection.client) or None,
+            app=app,
+            stream=stream,
+            waited_us=waited_us,
+            viewer=_own_name(viewer),
+            auth_subject=None,
+        )
+
+    def first_keyframe(self) -> facts.PlayFirstKeyframe | None:
+        """Its first picture; None: there was none yet."""
+        startup_us = _startup_us(self.viewer)
+        if startup_us is None:
+            return None
+        return facts.PlayFirstKeyframe(self.view_id, self.conn_id, self.app, self.stream, startup_us)
+
+    def sample(self, now_us: int) -> facts.ViewerSample:
+        """How it does."""
+        viewer, since = self.viewer, self.since
+        tcp = read_tcp_figures(viewer.descriptor)
+        lag_bytes, lag_ms = lag_of(viewer)
+        return facts.ViewerSample(
+            self.view_id,
+            self.conn_id,
+            self.app,
+            self.stream,
+            now_us - since.began_us,
+            viewer.sent_bytes - since.sent_bytes,
+            tcp.acknowledged_bytes if tcp else None,
+            lag_bytes,
+            lag_ms,
+            viewer.skips - since.skips,
+            viewer.skipped_bytes - since.skipped_bytes,
+            viewer.connection.round_trip_ms,
+            tcp.rtt_us if tcp else None,
+            tcp.retransmits if tcp else None,
+        )
+
+
+def play_stopped(viewer: Viewer, conn_id: str, view: ToldView | None, reason: str, now_us: int) -> facts.PlayStopped:
+    """The end of a view, or of a play that waited in vain and has none."""
+    connection = viewer.connection
+    since = view.since if view else LetIn(now_us)
+    app, stream = _names(connection.app, viewer.key)
+    return facts.PlayStopped(
+        view_id=view.view_id if view else None,
+        conn_id=conn_id,
+        app=app,
+        stream=stream,
+        protocol=_protocol(connection),
+        reason=text(reason),
+        watched_us=now_us - since.began_us,
+        startup_us=_startup_us(viewer),
+        sent_bytes=viewer.sent_bytes - since.sent_bytes,
+        skips=viewer.skips - since.skips,
+        skipped_bytes=viewer.skipped_bytes - since.skipped_bytes,
+        peer_addr=connection.address,
+        client=text(connection.client) or None,
+        viewer=_own_name(viewer),
+        auth_subject=None,
+    )
+
+
+def view_of(view_id: str, viewer: Viewer, conn_id: str, since: LetIn) -> ToldView:
+    """A view whose beginning was told under this name."""
+    return ToldView(view_id, viewer, conn_id, *_names(viewer.connection.app, viewer.key), since)
+
+
+def text(of_peer: str) -> str:
+    """Text of a stranger, printable and not too long."""
+    return printable(of_peer if len(of_peer) <= MAX_TEXT_CHARACTERS else of_peer[: MAX_TEXT_CHARACTERS - 1] + "…")
+
+
+def _startup_us(viewer: Viewer) -> int | None:
+    if viewer.first_frame_at is None:
+        return None
+    return round((viewer.first_frame_at - viewer.started_at) * 1_000_000)
+
+
+def _protocol(connection: RtmpConnection) -> str:
+    return "rtmps" if connection.is_encrypted else "rtmp"
+
+
+def _own_name(viewer: Viewer) -> str | None:
+    """What the viewer calls itself in a query, that of the stream first."""
+    for query in (viewer.query, viewer.connection.app_query):
+        for name, value in parse_qsl(query or ""):
+            if name == "viewer":
+                return text(value)
+    return None
+
+
+def _names(app: str, key: str) -> tuple[str, str]:
+    """App and stream of a key; either may hold slashes."""
+    return text(app), text(key[len(app) + 1 :])
