@@ -155,7 +155,7 @@ KEYS: dict[str, tuple[list[Any], list[Any]]] = {
     "ship.to": ([("none", None), ("/srv/facts", "/srv/facts")], ["", 5]),
     "ship.every_s": ([("1m", 60.0)], [0, *NO_SECONDS]),
     "logs.level": ([(level, level) for level in ("debug", "info", "warning", "error")], ["INFO", "", 20, None]),
-    "logs.format": ([("json", "json"), ("console", "console")], ["text", True]),
+    "logs.format": ([("auto", "auto"), ("json", "json"), ("console", "console")], ["text", True]),
     "logs.hex_dump_bytes": ([(0, 0), ("1 kB", 1000)], ["1 MB", *NO_BYTES]),
     "defaults.flush": (
         [("auto", "auto"), ("frame", "frame"), (50, FlushGrid(50)), ("50ms", FlushGrid(50)), ("50", FlushGrid(50))],

@@ -43,7 +43,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
     loaded = load_with_origins(file, environment, {"--rtmp": ":21"})
     config = loaded.config
     assert (config.rtmp.listen.port, config.http.listen) == (21, Address(None, 12))
-    assert (config.logs.level, config.logs.format) == ("error", "json")
+    assert (config.logs.level, config.logs.format) == ("error", "auto")
     assert {key: origin for key, origin in loaded.origins.items() if len(key) == 2} == {
         ("rtmp", "listen"): "flag --rtmp",
         ("http", "listen"): "environment PENSTOCK_HTTP_LISTEN",

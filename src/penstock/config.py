@@ -246,7 +246,8 @@ class Logs(_Section):
     """What is written to standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["json", "console"] = "json"
+    format: Literal["auto", "json", "console"] = "auto"
+    """`auto`: text on a terminal, JSON elsewhere."""
     hex_dump_bytes: Annotated[int, _bytes(0, 64 * KB)] = 64
     """How much of each message is shown in hex, at level debug alone."""
 

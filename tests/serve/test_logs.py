@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -67,6 +68,41 @@ def test_a_console_line_reads_from_left_to_right() -> None:
         *(line.split()[0], "[warning", "]"),
         *("Viewer", "falls", "behind", "conn_id=c1", "stream_key=live/test", "lag_ms=900"),
     ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_auto_is_json_for_programs_and_text_for_a_person_on_a_terminal() -> None:
+    pipe, terminal = io.StringIO(), Terminal()
+    writer = configure_logs("info", "auto", pipe)
+    get_logger().info("Connection accepted", conn_id="c1")
+    (line,) = json_of(pipe, writer)
+    assert (line["msg"], line["conn_id"]) == ("Connection accepted", "c1")
+    writer = configure_logs("info", "auto", terminal)
+    get_logger().info("Connection accepted", conn_id="c1")
+    (text,) = lines_of(terminal, writer)
+    words = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d \[info +\] Connection accepted +conn_id=c1", words)
+
+
+def test_json_is_json_on_a_terminal_too_if_it_is_asked_for() -> None:
+    terminal = Terminal()
+    writer = configure_logs("info", "json", terminal)
+    get_logger().info("Connection accepted")
+    (line,) = lines_of(terminal, writer)
+    assert json.loads(line)["msg"] == "Connection accepted"
+
+
+def test_a_person_is_not_told_again_what_the_message_says() -> None:
+    terminal = Terminal()
+    writer = configure_logs("info", "auto", terminal)
+    get_logger().info("Connection closed: by the peer", conn_id="c1", reason="by the peer", msid=1)
+    (text,) = lines_of(terminal, writer)
+    fields = re.sub(r"\x1b\[[0-9;]*m", "", text).split("by the peer")
+    assert [part.split() for part in fields[1:]] == [["conn_id=c1", "msid=1"]]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ _FLAGS = (
     ("--http", "HOST:PORT", "where to serve HTTP, or none (127.0.0.1:8080)"),
     ("--data", "DIR", "folder of recordings and facts (./data)"),
     ("--log-level", "LEVEL", "debug, info, warning or error (info)"),
-    ("--log-format", "FORMAT", "json or console (json)"),
+    ("--log-format", "FORMAT", "auto, json or console (auto: text on a terminal, else JSON)"),
 )
 
 

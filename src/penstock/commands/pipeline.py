@@ -98,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_spark(action: argparse.ArgumentParser, *, with_wait: bool = True) -> None:
     action.add_argument("--master", metavar="URL", dest="--master", help="where Spark runs (local)")
-    action.add_argument("--log-format", metavar="FORMAT", dest="--log-format", help="json or console (json)")
+    action.add_argument("--log-format", metavar="FORMAT", dest="--log-format", help="auto, json or console (auto)")
     if with_wait:
         action.add_argument("--wait", metavar="TIME", help="wait so long for another writer to finish, such as 5m")
 

@@ -19,9 +19,10 @@ from penstock.errors import ConfigError
 from penstock.pipeline.cycle import Cycles
 from penstock.pipeline.jobs.archive import ArchiveProgress, run_archive
 from penstock.pipeline.loop import Loop, Rhythm
-from penstock.pipeline.progress import Progress, progress_for
+from penstock.pipeline.progress import LineProgress, Progress, progress_for
 from penstock.pipeline.retention import RetentionSettings
 from penstock.pipeline.settings import PipelineSettings
+from penstock.serve.logs import is_for_programs
 
 
 def settings_of(config: Config) -> PipelineSettings:
@@ -44,7 +45,7 @@ def settings_of(config: Config) -> PipelineSettings:
 
 
 def _run(config: Config, arguments: argparse.Namespace) -> int:
-    progress = _progress(config)
+    progress = _progress(config, is_beside_server=arguments.until_eof)
     cycles = Cycles(settings_of(config), progress, wait_s=_seconds("--wait", arguments.wait))
     if arguments.every is None:
         try:
@@ -104,8 +105,10 @@ def _erase(config: Config, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _progress(config: Config) -> Progress:
-    return progress_for(is_json=config.logs.format == "json" and not sys.stderr.isatty())
+def _progress(config: Config, *, is_beside_server: bool = False) -> Progress:
+    is_json = is_for_programs(config.logs.format)
+    # A line that changes in place would be torn by the server's.
+    return LineProgress(sys.stderr, is_json=is_json) if is_beside_server else progress_for(is_json=is_json)
 
 
 def _seconds(flag: str, value: str | None) -> float | None:

@@ -20,7 +20,7 @@ from penstock.serve.connections.certificates import ReloadableTls
 from penstock.serve.connections.transport import PlainTransport
 from penstock.serve.http.routes import OperatorRoutes
 from penstock.serve.http.server import HttpServer
-from penstock.serve.logs import configure_logs, get_logger
+from penstock.serve.logs import configure_logs, get_logger, is_for_programs
 from penstock.serve.reactor import Reactor
 from penstock.serve.recording.listener import RecordingListener, RecordingLog
 from penstock.serve.recording.recorder import Recorder
@@ -35,6 +35,7 @@ from penstock.serve.telemetry.log_observer import LogObserver, message_trace
 from penstock.serve.telemetry.meter import Meters
 from penstock.serve.telemetry.metrics import MetricsObserver
 from penstock.serve.telemetry.recording_facts import RecordingFacts
+from penstock.serve.welcome import welcome
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long another thread may keep the interpreter while the loop wants it: a send to a thousand viewers gives it up a
@@ -107,8 +108,8 @@ class Program:
             listeners.append(RecordingFacts(self._facts))
         return Recorder(recording_settings_of(self._config), self._config.rtmp.chunk_bytes, listeners)
 
-    def open(self) -> None:
-        """Take the addresses and start what runs beside the loop."""
+    def open(self) -> dict[str, tuple[str, int]]:
+        """Take the addresses and start what runs beside the loop. The addresses, by what is served there."""
         config = self._config
         addresses = {"rtmp": self._listen("rtmp.listen", config.rtmp.listen, PlainTransport)}
         tls = config.tls
@@ -123,24 +124,26 @@ class Program:
         if self._recorder is not None:
             self._recorder.start()
         how = {"data": str(config.server.data_dir), "io_uring": self._ring is not None}
-        self._log.info("server started", version=__version__, **how, **addresses)
+        where = {name: f"{host}:{port}" for name, (host, port) in addresses.items()}
+        self._log.info("server started", version=__version__, **how, **where)
+        return addresses
 
-    def _listen(self, key: str, address: Address, wrap: TransportFactory) -> str:
+    def _listen(self, key: str, address: Address, wrap: TransportFactory) -> tuple[str, int]:
         host = _host(address)
         try:
             port = self.server.listen(host, address.port, wrap)
         except OSError as error:
             raise ConfigError(f"{key}: cannot listen at {address}: {error.strerror}") from error
-        return f"{host}:{port}"
+        return host, port
 
-    def _serve_http(self, address: Address) -> str:
+    def _serve_http(self, address: Address) -> tuple[str, int]:
         self._http = HttpServer(OperatorRoutes(self.server.broker, self._metrics).routes())
         host = _host(address)
         try:
             port = self._http.start(host, address.port)
         except OSError as error:
             raise ConfigError(f"http.listen: cannot listen at {address}: {error.strerror}") from error
-        return f"{host}:{port}"
+        return host, port
 
     def reload(self, read: Callable[[], Config]) -> None:
         """Take over what can change while connections are open; a wrong file changes nothing."""
@@ -177,7 +180,9 @@ def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
     get_logger().info("capacity", max_descriptors=descriptors, max_connections=config.limits.max_connections)
     program = Program(config)
     try:
-        program.open()
+        addresses = program.open()
+        if not is_for_programs(config.logs.format):
+            lines.write(welcome(addresses, config.server.data_dir, config.recording.streams))
         reactor = program.server.reactor
         for number in (signal.SIGTERM, signal.SIGINT):
             reactor.on_signal(number, program.server.shut_down)

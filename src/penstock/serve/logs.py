@@ -28,9 +28,11 @@ from penstock.amf import printable
 MAX_TEXT_CHARACTERS = 1024
 MAX_TRACEBACK_CHARACTERS = 16 * 1024
 MAX_PENDING_BYTES = 1024 * 1024
+_SHORTEST_TOLD = 3
+"""Characters. What is shorter may be in a line by chance."""
 
 Level = Literal["debug", "info", "warning", "error"]
-Format = Literal["json", "console"]
+Format = Literal["auto", "json", "console"]
 
 
 class LineWriter:
@@ -167,6 +169,17 @@ def _for_the_eye(_logger: WrappedLogger, level: str, fields: EventDict) -> Event
     return fields
 
 
+def _for_a_person(_logger: WrappedLogger, _level: str, fields: EventDict) -> EventDict:
+    """For who sits in front of it: the time of day as other clocks there show it, and no field that msg has told."""
+    fields["time"] = datetime.fromisoformat(fields["time"]).astimezone().strftime("%H:%M:%S")
+    msg = fields["msg"]
+    return {name: value for name, value in fields.items() if name == "msg" or not _is_told(value, msg)}
+
+
+def _is_told(value: object, msg: str) -> bool:
+    return isinstance(value, str) and len(value) >= _SHORTEST_TOLD and value in msg
+
+
 def _safe(value: object) -> object:
     match value:
         case bool() | int() | None:
@@ -205,6 +218,13 @@ def _make_logger(level: str, processors: list[Processor], write: Callable[[str],
 _current = _Current()
 
 
+def is_for_programs(format: Format, stream: TextIO | None = None) -> bool:  # noqa: A002
+    """Whether lines to a stream, standard error unless told, are JSON. By `auto` they are not on a terminal."""
+    if format == "auto":
+        return not (sys.stderr if stream is None else stream).isatty()
+    return format == "json"
+
+
 def configure_logs(level: Level, format: Format, stream: TextIO | None = None) -> LineWriter:  # noqa: A002
     """Let loggers made from now on write to the stream, standard error unless told. Replaces what was there.
 
@@ -212,10 +232,12 @@ def configure_logs(level: Level, format: Format, stream: TextIO | None = None) -
     """
     stream = sys.stderr if stream is None else stream
     processors: list[Processor] = [structlog.processors.format_exc_info, _ordered]
-    if format == "json":
+    if is_for_programs(format, stream):
         processors.append(structlog.processors.JSONRenderer(ensure_ascii=False, separators=(",", ":")))
     else:
-        processors += [_for_the_eye, _console_renderer(has_colors=stream.isatty())]
+        is_terminal = stream.isatty()
+        processors += [_for_a_person] if is_terminal else []
+        processors += [_for_the_eye, _console_renderer(has_colors=is_terminal)]
     writer = LineWriter(stream)
     logger = _make_logger(level, processors, writer.write)
     writer.tell_dropped = lambda lines: logger.warning("Log lines dropped", lines=lines)
