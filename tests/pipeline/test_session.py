@@ -1,6 +1,8 @@
 """What a session is told, whoever made it, and the archive that makes it start sooner."""
 
 import os
+import socket
+import struct
 import subprocess
 from pathlib import Path
 
@@ -50,6 +52,28 @@ def test_executors_on_other_machines_can_reach_the_driver(
     assert ("spark.driver.host" in session_conf(settings, JAVA, None)) is is_on_loopback
     java = find_java()
     assert ("SPARK_LOCAL_IP" in launch_environment(settings, java, tmp_path)) is is_on_loopback
+
+
+@pytest.mark.parametrize(
+    ("master", "is_asked_for"),
+    [(None, True), ("local", True), ("local[*]", True), ("local-cluster[2,1,1024]", False), ("yarn", False)],
+)
+def test_who_talks_to_a_local_session_has_to_know_its_secret(master: str | None, is_asked_for: bool) -> None:
+    conf = session_conf(SparkSettings(master=master), JAVA, None)
+    assert (conf.get("spark.authenticate") == "true") is is_asked_for
+    # Spark draws it: what it is told is in the list of processes.
+    assert "spark.authenticate.secret" not in conf
+
+
+def test_a_stranger_on_this_machine_is_not_listened_to(spark: SparkSession) -> None:
+    request = struct.pack(">bqi", 3, 7, 5) + b"hello"
+    port = int(spark.sparkContext.getConf().get("spark.driver.port") or 0)
+    with socket.create_connection(("127.0.0.1", port), 30) as stranger:
+        stranger.sendall(struct.pack(">q", 8 + len(request)) + request)
+        answer = stranger.recv(4096)
+    # A failure of that request: it was taken for a step of an authentication, and was none.
+    assert answer[8:17] == struct.pack(">bq", 5, 7)
+    assert b"Expected SaslMessage" in answer
 
 
 def test_what_the_caller_says_counts_but_for_what_results_depend_on() -> None:

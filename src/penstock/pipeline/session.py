@@ -101,6 +101,11 @@ class SparkSettings:
         return self.master or f"local[{self.cores}]"
 
     @property
+    def is_in_one_process(self) -> bool:
+        """Whether driver and executor are the same Java."""
+        return self.url == "local" or self.url.startswith("local[")
+
+    @property
     def is_on_loopback(self) -> bool:
         """Whether nothing of this session needs to be reached from other machines."""
         return self.url.startswith("local") or urlsplit(self.url).hostname in (LOOPBACK, "localhost")
@@ -166,6 +171,9 @@ def session_conf(settings: SparkSettings, java: Java, kept_in: Path | None) -> d
     return {
         **CHOSEN,
         **(local_address if settings.is_on_loopback else {}),
+        # Spark's ports are open to every user of this machine, and take serialised objects. In one process it draws a
+        # secret by itself and shows it to nobody; on a cluster the operator has to give all its parts one.
+        **({"spark.authenticate": "true"} if settings.is_in_one_process else {}),
         "spark.driver.memory": settings.heap,
         "spark.driver.extraJavaOptions": " ".join(option for option in options if option),
         "spark.sql.shuffle.partitions": str(2 * settings.cores),
