@@ -34,8 +34,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Config]]:
     level, handlers = logging.root.level, list(logging.root.handlers)
     configs: list[Config] = []
 
-    def run(config: Config, reload: Callable[[], Config]) -> int:
+    def run(config: Config, reload: Callable[[], Config], on_stop: Callable[[], None]) -> int:
         configs.append(config)
+        on_stop()
         assert reload() == config
         return 7
 

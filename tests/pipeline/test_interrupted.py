@@ -25,7 +25,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def stopped(data: Path, number: signal.Signals, *words: str) -> tuple[int, str]:
+def stopped(data: Path, number: signal.Signals, *words: str, times: int = 1) -> tuple[int, str]:
     """The status of a run that gets a signal while facts are on their way to bronze, and what it says."""
     run = [sys.executable, "-m", "penstock", "pipeline", "run", "--data", str(data), *words]
     # As from a terminal, where Java is in the same group.
@@ -36,10 +36,13 @@ def stopped(data: Path, number: signal.Signals, *words: str) -> tuple[int, str]:
             assert time.monotonic() < deadline, "no batch was begun"
             time.sleep(0.05)
         (java,) = javas_of(process.pid)
-        if number == signal.SIGINT:
-            os.killpg(process.pid, number)
-        else:
-            process.send_signal(number)
+        for _ in range(times):
+            if number == signal.SIGINT:
+                os.killpg(process.pid, number)
+            else:
+                process.send_signal(number)
+            # Two that come together are one to the kernel.
+            time.sleep(0.2)
         _, said = process.communicate(timeout=DEADLINE_S)
     finally:
         process.kill()
@@ -64,3 +67,11 @@ def test_runs_in_a_rhythm_end_with_the_cycle_that_they_are_in(data: Path) -> Non
     status, said = stopped(data, signal.SIGINT, "--every", "60s")
 
     assert (status, json.loads(said)["facts"]) == (0, 2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_runs_in_a_rhythm_at_once(data: Path, number: signal.Signals) -> None:
+    status, said = stopped(data, number, "--every", "60s", times=2)
+
+    told = "pipeline: stopped at once; what was committed stays, the next run does the rest"
+    assert (status, [json.loads(line)["msg"] for line in said.splitlines()]) == (INTERRUPTED, [told])

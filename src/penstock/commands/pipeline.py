@@ -121,6 +121,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return _act(config, arguments)
     except KeyboardInterrupt:
+        if getattr(arguments, "until_eof", False):
+            return INTERRUPTED  # it had not begun, and whoever ended it says so in a log of their own
         return _fail(INTERRUPTED, f"pipeline {arguments.action}: stopped{_consequence(arguments.action)}")
     except LakeBusy as error:
         return _fail(BUSY, str(error))

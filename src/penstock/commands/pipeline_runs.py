@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Final
 
+from penstock.commands.pipeline import INTERRUPTED
 from penstock.commands.pipeline_spark import spark_settings_of
 from penstock.config import Config
 from penstock.config_units import DAY, read_seconds
@@ -55,11 +56,24 @@ def _run(config: Config, arguments: argparse.Namespace) -> int:
         return 0
     rhythm = Rhythm(_seconds("--every", arguments.every) or config.pipeline.every_s, config.pipeline.idle_s)
     stopping = threading.Event()
+
+    def stop(*_: object) -> None:
+        if stopping.is_set():
+            raise KeyboardInterrupt
+        stopping.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+        signal.signal(number, stop)
     if arguments.until_eof:
         threading.Thread(target=_stop_at_eof, args=(stopping,), name="end of input", daemon=True).start()
-    Loop(cycles, rhythm, time.monotonic, stopping.wait, progress.say).run()
+    try:
+        Loop(cycles, rhythm, time.monotonic, stopping.wait, progress.say).run()
+    except KeyboardInterrupt:
+        # A line of the log, beside those of a server.
+        progress.say("stopped at once; what was committed stays, the next run does the rest")
+        return INTERRUPTED
+    finally:
+        cycles.close()
     return 0
 
 

@@ -1,6 +1,7 @@
 """`penstock serve`: the live server."""
 
 import argparse
+from collections.abc import Callable
 
 from penstock.commands.options import add_config_arguments, load_from_arguments
 
@@ -11,16 +12,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_arguments(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace, on_stop: Callable[[], None] = lambda: None) -> int:
+    """`on_stop` is called for each signal that asks the server to stop."""
     config = load_from_arguments(arguments).config
     from penstock.serve.app import run as run_server  # noqa: PLC0415 - a wrong value is told before the server loads
 
-    def serve() -> int:
-        return run_server(config, reload=lambda: load_from_arguments(arguments).config)
+    def serve(on_stop: Callable[[], None]) -> int:
+        return run_server(config, reload=lambda: load_from_arguments(arguments).config, on_stop=on_stop)
 
     if config.ship.to is None or not config.facts.enabled:
-        return serve()
+        return serve(on_stop)
     from penstock.commands.shipping import shipping  # noqa: PLC0415
 
-    with shipping(config, config.ship.to):
-        return serve()
+    with shipping(config, config.ship.to) as stops:
+        return serve(stops.ask)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from penstock.commands.stopping import Stops
 from penstock.config import Config
 from penstock.errors import PipelineError
 from penstock.serve.logs import configure_logs, get_logger
@@ -18,28 +19,31 @@ _LAST_ROUND_S: Final = 30.0
 
 
 @contextlib.contextmanager
-def shipping(config: Config, to: str) -> Iterator[None]:
-    """Ship for as long as the server runs in the block, and what it lands when it ends."""
+def shipping(config: Config, to: str) -> Iterator[Stops]:
+    """Ship for as long as the server runs in the block, and what it lands when it ends; told when it is to end."""
     # The server opens its log late and closes it early, and there may be words before and after.
     configure_logs(config.logs.level, config.logs.format)
-    shipper = Shipping(config, to)
+    stops = Stops()
+    shipper = Shipping(config, to, stops)
     shipper.start()
     try:
-        yield
+        yield stops
     finally:
         last_words = configure_logs(config.logs.level, config.logs.format)
-        shipper.stop()
+        with stops.heard():
+            shipper.stop()
         last_words.close()
 
 
 class Shipping:
     """Ships in a thread; `stop` once the server has flushed its facts."""
 
-    def __init__(self, config: Config, to: str) -> None:
+    def __init__(self, config: Config, to: str, stops: Stops) -> None:
         self._landing = config.facts_dir
         self._to = to
         self._every_s = config.ship.every_s
         self._kept_us = round(config.retention.landing_s * 1_000_000)
+        self._stops = stops
         self._is_stopping = threading.Event()
         self._trouble: str | None = None
         self._thread = threading.Thread(target=self._run, name="shipping", daemon=True)
@@ -49,11 +53,15 @@ class Shipping:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ship what landed last, and end."""
+        """Ship what landed last, and end; or end at once, if that is asked for."""
         self._is_stopping.set()
-        self._thread.join(_LAST_ROUND_S)
-        if self._thread.is_alive():
-            get_logger().warning("shipping takes too long to end: what is left is shipped at the next start")
+        if not self._stops.wait_for(self._has_ended, _LAST_ROUND_S):
+            reason = "was not waited for" if self._stops.is_at_once.is_set() else "takes too long to end"
+            get_logger().warning(f"shipping {reason}: what is left is shipped at the next start")
+
+    def _has_ended(self, wait_s: float) -> bool:
+        self._thread.join(wait_s)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:

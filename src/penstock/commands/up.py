@@ -28,17 +28,20 @@ def run(arguments: argparse.Namespace) -> int:
     if not is_wanted or config.ship.to is not None:
         return serve(arguments)
     from penstock.commands.pipeline_child import PipelineChild  # noqa: PLC0415 - loads the server's modules
+    from penstock.commands.stopping import Stops  # noqa: PLC0415
     from penstock.serve.logs import configure_logs  # noqa: PLC0415
 
-    child = PipelineChild(config.facts_dir, list(_words(arguments, f"{config.pipeline.every_s:g}s")))
+    stops = Stops()
+    child = PipelineChild(config.facts_dir, list(_words(arguments, f"{config.pipeline.every_s:g}s")), stops)
     # The server opens its log late and closes it early, and the child has words before and after.
     configure_logs(config.logs.level, config.logs.format)
     child.start()
     try:
-        return serve(arguments)
+        return serve(arguments, on_stop=stops.ask)
     finally:
         last_words = configure_logs(config.logs.level, config.logs.format)
-        child.stop()
+        with stops.heard():
+            child.stop()
         last_words.close()
 
 

@@ -173,8 +173,8 @@ class Program:
         self._log.info("server stopped")
 
 
-def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
-    """Serve until a signal says otherwise."""
+def run(config: Config, reload: Callable[[], Config] | None = None, on_stop: Callable[[], None] = lambda: None) -> int:
+    """Serve until a signal says otherwise. `on_stop` is called for each that does, on the loop."""
     lines = configure_logs(config.logs.level, config.logs.format)
     descriptors = raise_descriptor_limit()
     get_logger().info("capacity", max_descriptors=descriptors, max_connections=config.limits.max_connections)
@@ -184,8 +184,13 @@ def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
         if not is_for_programs(config.logs.format):
             lines.write(welcome(addresses, config.server.data_dir, config.recording.streams))
         reactor = program.server.reactor
+
+        def stop() -> None:
+            on_stop()
+            program.server.shut_down()
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            reactor.on_signal(number, program.server.shut_down)
+            reactor.on_signal(number, stop)
         if reload is not None:
             reactor.on_signal(signal.SIGHUP, lambda: program.reload(reload))
         _tune_interpreter()

