@@ -5,7 +5,6 @@ import json
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -117,6 +116,9 @@ UNTIL_2049 = "301e 170d 3530303130313030303030305a 170d 343931323331323335393539
 UNTIL_2050 = "3022 180f 31393530303130313030303030305a 180f 32303530303130313030303030305a"
 
 
+NO_CERTIFICATE = r"^certificate: |'ascii' codec can't decode|time data .* does not match|unconverted data"
+
+
 def certificate_of(*parts: str) -> bytes:
     signed_part = bytes.fromhex(" ".join(parts))
     inner = b"\x30\x81" + bytes([len(signed_part)]) + signed_part
@@ -141,8 +143,14 @@ def test_dates_are_read_in_both_forms(der: bytes, until: datetime) -> None:
 
 @given(st.binary(max_size=80))
 def test_bytes_that_are_no_certificate_are_refused(noise: bytes) -> None:
-    with suppress(ValueError):
+    with pytest.raises(ValueError, match=NO_CERTIFICATE):
         certificates._read_validity(noise)
+
+
+@given(st.binary(max_size=40))
+def test_a_certificate_whose_dates_are_none_is_refused(noise: bytes) -> None:
+    with pytest.raises(ValueError, match=NO_CERTIFICATE):
+        certificates._read_validity(certificate_of(VERSION, BEFORE_DATES, f"30{len(noise):02x}", noise.hex()))
 
 
 def seen_by_client(tls: ReloadableTls, theirs: ssl.SSLContext) -> bytes | None:

@@ -4,10 +4,12 @@ import socket
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar, cast
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,9 +19,12 @@ from penstock.serve.http import routes as http_routes
 from penstock.serve.http.routes import OperatorRoutes
 from penstock.serve.http.server import HttpServer
 from penstock.serve.settings import ServerSettings
+from penstock.serve.streams.broker import Broker
+from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry import metrics as metrics_module
+from penstock.serve.telemetry.address_quota import AddressQuota, QuotaLimits
 from penstock.serve.telemetry.facts_writer import FactsWriter
-from penstock.serve.telemetry.meter import ROUND_BOUNDS_S, Meters
+from penstock.serve.telemetry.meter import ROUND_BOUNDS_S, Meters, RoundTimes
 from penstock.serve.telemetry.metrics import Exposition, Figures, MetricsObserver
 from tests.serve.live_server import LiveServer, inter_frame, key_frame, live_server, wait_until
 from tests.support.rtmp_driver import LOOPBACK, rtmp_client
@@ -175,7 +180,52 @@ def test_a_skip_is_counted() -> None:
         assert operator.figures().viewer_skips == 1
 
 
-def test_a_walk_over_many_connections_is_cut_into_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+class Watched:
+    """A connection of one byte, which notes that it was looked at."""
+
+    sent_private_bytes = 0
+    viewers: ClassVar[dict[int, Viewer]] = {}
+
+    def __init__(self, looks: list[int], number: int) -> None:
+        self._looks = looks
+        self._number = number
+
+    @property
+    def session(self) -> SimpleNamespace:
+        self._looks.append(self._number)
+        return SimpleNamespace(received_bytes=1)
+
+
+def test_a_walk_over_many_connections_is_cut_into_slices_with_pauses_between_them() -> None:
+    looks: list[int] = []
+    later: list[Callable[[], None]] = []
+    pauses_s: list[float] = []
+
+    def call_later(delay_s: float, callback: Callable[[], None]) -> None:
+        pauses_s.append(delay_s)
+        later.append(callback)
+
+    broker = SimpleNamespace(
+        connections={str(number): Watched(looks, number) for number in range(600)},
+        live_streams={},
+        reactor=SimpleNamespace(call_later=call_later),
+        flusher=SimpleNamespace(rounds=RoundTimes(), pacer=SimpleNamespace(grid_s=None)),
+        budget=SimpleNamespace(used_bytes=0, max_bytes=1),
+    )
+    taken: list[Figures] = []
+    MetricsObserver(Meters()).take(cast("Broker", broker), taken.append)
+    slices = [len(looks)]
+    while later:
+        assert taken == []
+        later.pop()()
+        slices.append(len(looks) - sum(slices))
+    assert slices == [250, 250, 100]
+    assert looks == list(range(600))
+    assert pauses_s == [pytest.approx(0.002)] * 2
+    assert [figures.received_bytes for figures in taken] == [600]
+
+
+def test_connections_of_several_slices_are_all_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "_SLICE_PEERS", 2)
     with operated() as operator:
         sockets = [socket.create_connection((LOOPBACK, operator.port)) for _ in range(5)]
@@ -184,6 +234,21 @@ def test_a_walk_over_many_connections_is_cut_into_slices(monkeypatch: pytest.Mon
         wait_until(lambda: (operator.figures().connections, operator.figures().received_bytes) == (5, 5))
         for each in sockets:
             each.close()
+
+
+def test_what_is_held_back_for_an_address_is_counted() -> None:
+    facts_quota, log_quota = (
+        AddressQuota(QuotaLimits(per_s=0.0, burst=burst, exempts_loopback=False)) for burst in (1.0, 2.0)
+    )
+    meters = Meters()
+    observer = MetricsObserver(meters, facts_quota=facts_quota, log_quota=log_quota)
+    for quota in (facts_quota, log_quota):
+        for _ in range(5):
+            quota.admit("192.0.2.1:5000", 0.0)
+    with live_server(meters, observer) as live:
+        samples = parsed(Exposition().render(Operator(live, 0, observer).figures()).decode())
+    assert samples["penstock_facts_held_back_total"] == 4
+    assert samples["penstock_log_lines_held_back_total"] == 3
 
 
 def test_figures_are_taken_once_a_second_however_often_they_are_asked_for() -> None:
