@@ -16,6 +16,7 @@ from typing import Self
 import trustme
 
 from penstock.serve.connections.tls import TlsTransport
+from penstock.serve.connections.tls_handshake import TlsHandshake
 from tests.support.cuts import whole
 
 RECEIVE_BYTES = 64 * 1024
@@ -66,16 +67,26 @@ class Client:
         self.outgoing = ssl.MemoryBIO()
         self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
 
-    def shake_hands(self, transport: TlsTransport, cut: Callable[[bytes], list[bytes]] = whole) -> None:
-        """To the end of the handshake on this side; the server has not seen the last flight yet."""
+    def shake_hands(self, handshake: TlsHandshake, cut: Callable[[bytes], list[bytes]] = whole) -> bool:
+        """To the end of the handshake on this side. Whether the server is done as well, or `lead` has to go on."""
+        is_done = False
         while True:
             try:
                 self.tls.do_handshake()
             except ssl.SSLWantReadError:
-                self.pass_on(transport, cut)
+                is_done = self.lead(handshake, cut)
                 self.take()
             else:
-                return
+                return is_done
+
+    def lead(self, handshake: TlsHandshake, cut: Callable[[bytes], list[bytes]] = whole) -> bool:
+        """Send what TLS has sealed, by pieces. Whether the server is done after the last."""
+        is_done = False
+        for piece in cut(self.outgoing.read()):
+            assert not is_done
+            assert self.raw.send(piece) == len(piece)
+            is_done = handshake.proceed()
+        return is_done
 
     def pass_on(self, transport: TlsTransport, cut: Callable[[bytes], list[bytes]] = whole) -> list[bytes]:
         """Send what TLS has sealed, by pieces. What the transport makes of each."""
@@ -117,21 +128,24 @@ class Ends:
         self.client.raw.close()
 
 
-def connect(contexts: Contexts, outgoing: ssl.MemoryBIO | None = None, buffer_bytes: int | None = None) -> Ends:
+def meet(contexts: Contexts, buffer_bytes: int | None = None) -> tuple[TlsHandshake, Client]:
     """Two ends that have not said anything yet. A small buffer holds a few kilobytes until the client reads."""
+    ours, theirs = pair()
+    if buffer_bytes is not None:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
+    return TlsHandshake(ours, contexts[0]), Client(theirs, contexts[1])
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Two non-blocking sockets that are connected to each other."""
     ours, theirs = socket.socketpair()
     for each in (ours, theirs):
         each.setblocking(False)
-    if buffer_bytes is not None:
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
-    return Ends(TlsTransport(ours, contexts[0], outgoing), Client(theirs, contexts[1]))
+    return ours, theirs
 
 
-def connect_and_shake_hands(
-    contexts: Contexts, outgoing: ssl.MemoryBIO | None = None, buffer_bytes: int | None = None
-) -> Ends:
+def connect(contexts: Contexts, buffer_bytes: int | None = None) -> Ends:
     """Two ends that can talk."""
-    ends = connect(contexts, outgoing, buffer_bytes)
-    ends.client.shake_hands(ends.transport)
-    ends.client.pass_on(ends.transport)
-    return ends
+    handshake, client = meet(contexts, buffer_bytes)
+    assert client.shake_hands(handshake) or client.lead(handshake)
+    return Ends(handshake.transport(), client)

@@ -2,7 +2,6 @@
 
 import io
 import json
-import socket
 import ssl
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from penstock.errors import ConfigError
 from penstock.serve.connections import certificates
 from penstock.serve.connections.certificates import ReloadableTls, load_tls
 from penstock.serve.logs import configure_logs
-from tests.support.tls import Client, Ends, Files, connect_and_shake_hands, trusting
+from tests.support.tls import Files, connect, trusting
 
 
 @pytest.fixture
@@ -27,6 +26,10 @@ def files(tmp_path: Path) -> Files:
 
 def test_only_versions_that_are_still_safe_are_spoken(files: Files) -> None:
     assert load_tls(files.cert, files.key).minimum_version is ssl.TLSVersion.TLSv1_2
+
+
+def test_nobody_may_ask_for_another_handshake_on_an_open_connection(files: Files) -> None:
+    assert load_tls(files.cert, files.key).options & ssl.OP_NO_RENEGOTIATION
 
 
 WRONG_FILES: dict[str, tuple[Callable[[Files], object], str]] = {
@@ -154,11 +157,7 @@ def test_a_certificate_whose_dates_are_none_is_refused(noise: bytes) -> None:
 
 
 def seen_by_client(tls: ReloadableTls, theirs: ssl.SSLContext) -> bytes | None:
-    ours, far = socket.socketpair()
-    for each in (ours, far):
-        each.setblocking(False)
-    ends = Ends(tls.wrap(ours), Client(far, theirs))
-    ends.client.shake_hands(ends.transport)
+    ends = connect((tls.context, theirs))
     ends.close()
     return ends.client.tls.getpeercert(binary_form=True)
 
@@ -184,7 +183,7 @@ def log() -> Iterator[Callable[[], list[dict[str, object]]]]:
 def test_new_files_hold_for_new_connections_and_old_ones_go_on(files: Files) -> None:
     tls = ReloadableTls(files.cert, files.key)
     theirs = trusting(files.authority)
-    ends = connect_and_shake_hands((tls.context, theirs))
+    ends = connect((tls.context, theirs))
     leaf = files.issue()
     assert seen_by_client(tls, theirs) != first_der(leaf)
     assert tls.reload()

@@ -1,11 +1,9 @@
-"""TLS under RTMP: any cut, slow readers, and peers that speak something else."""
+"""TLS under RTMP once hands are shaken: any cut, slow readers, and what comes right behind the handshake."""
 
 import random
-import re
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.relay.segment import MemoryBuffer
 from penstock.serve.connections.certificates import load_tls
 from tests.support.cuts import by_size, random_cuts, whole
-from tests.support.tls import RECEIVE_BYTES, Contexts, Ends, Files, connect, connect_and_shake_hands, trusting
+from tests.support.tls import RECEIVE_BYTES, Contexts, Ends, Files, connect, meet, trusting
 
 PIECE_BYTES = 64 * 1024
 CUTS: dict[str, Callable[[bytes], list[bytes]]] = {
@@ -26,8 +24,6 @@ CUTS: dict[str, Callable[[bytes], list[bytes]]] = {
 }
 PLAYED = random.Random(1).randbytes(300_000)
 """Several pieces, no part of which is like another."""
-# A ClientHello of TLS 1.0 with one cipher suite and no extension.
-OLD_HELLO = bytes.fromhex("16 0301 002d 01 000029 0301") + bytes(32) + bytes.fromhex("00 0002 c014 01 00")
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +34,8 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> Contexts:
 
 
 @pytest.fixture
-def ends(contexts: Contexts) -> Iterator[Ends]:
-    made = connect(contexts)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def opened(contexts: Contexts) -> Iterator[Ends]:
-    made = connect_and_shake_hands(contexts)
+    made = connect(contexts)
     yield made
     made.close()
 
@@ -54,95 +43,9 @@ def opened(contexts: Contexts) -> Iterator[Ends]:
 @pytest.fixture
 def slow(contexts: Contexts) -> Iterator[Ends]:
     """Ends with a socket that takes a few kilobytes until the client reads."""
-    made = connect_and_shake_hands(contexts, buffer_bytes=4096)
+    made = connect(contexts, buffer_bytes=4096)
     yield made
     made.close()
-
-
-# The handshake.
-
-
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-@pytest.mark.parametrize("cut", CUTS)
-def test_the_handshake_is_the_same_however_it_is_cut(tmp_path: Path, version: ssl.TLSVersion, cut: str) -> None:
-    files = Files.made_in(tmp_path)
-    theirs = trusting(files.authority)
-    theirs.minimum_version = theirs.maximum_version = version
-    ends = connect((load_tls(files.cert, files.key), theirs))
-    ends.client.shake_hands(ends.transport, CUTS[cut])
-    ends.client.tls.write(b"first words")
-    assert b"".join(ends.client.pass_on(ends.transport, CUTS[cut])) == b"first words"
-    assert ends.transport.send(b"answer") == 6
-    ends.client.take()
-    assert ends.client.heard() == b"answer"
-    ends.close()
-
-
-def test_nothing_can_be_sent_before_the_handshake_is_done(ends: Ends) -> None:
-    assert ends.transport.send(b"early") == 0
-    assert ends.transport.flush()
-
-
-def test_a_handshake_that_cannot_be_sent_is_owed(contexts: Contexts) -> None:
-    ends = connect(contexts, buffer_bytes=1)
-    with suppress(BlockingIOError):
-        while True:
-            ends.transport._socket.send(bytes(512))
-    with pytest.raises(ssl.SSLWantReadError):
-        ends.client.tls.do_handshake()
-    ends.client.pass_on(ends.transport)
-    assert not ends.transport.flush()
-    while not ends.transport.flush():
-        ends.client.raw.recv(512)
-    ends.close()
-
-
-def test_old_versions_are_refused_and_told_so(ends: Ends) -> None:
-    ends.client.raw.send(OLD_HELLO)
-    with pytest.raises(OSError, match=r"^TLS: unsupported protocol$"):
-        ends.transport.receive(RECEIVE_BYTES)
-    assert ends.client.raw.recv(100) == bytes.fromhex("15 0301 0002 02 46")
-
-
-@pytest.mark.parametrize(
-    ("greeting", "words"),
-    [
-        (b"\x03" + bytes(1536), "this looks like plain RTMP; is the port for rtmp:// meant?"),
-        (b"\x03", "this looks like plain RTMP; is the port for rtmp:// meant?"),
-        (b"\x06" + bytes(1536), "this looks like plain RTMP; is the port for rtmp:// meant?"),
-        (b"GET / HTTP/1.1\r\n", "this looks like plain HTTP"),
-        (b"POST /open/1 HTTP/1.1\r\n", "this looks like plain HTTP"),
-        (b"G", "this looks like plain HTTP"),
-        (b"\x80\x2e\x01\x00\x02", "the peer does not speak it; its first byte is 0x80"),
-        (b"Hello", "the peer does not speak it; its first byte is 0x48"),
-    ],
-)
-def test_a_peer_without_tls_is_told_apart(ends: Ends, greeting: bytes, words: str) -> None:
-    ends.client.raw.send(greeting)
-    with pytest.raises(OSError, match=f"^{re.escape(f'TLS: {words}')}$"):
-        ends.transport.receive(RECEIVE_BYTES)
-
-
-def test_a_client_that_does_not_trust_us_says_so(contexts: Contexts) -> None:
-    ends = connect((contexts[0], ssl.create_default_context()))
-    with pytest.raises(ssl.SSLCertVerificationError):
-        ends.client.shake_hands(ends.transport)
-    with pytest.raises(OSError, match=r"^TLS: the peer says: unknown ca$"):
-        ends.client.pass_on(ends.transport)
-    ends.close()
-
-
-@given(st.binary(min_size=1, max_size=300))
-def test_any_bytes_in_place_of_a_handshake_end_in_a_readable_error_or_wait(contexts: Contexts, noise: bytes) -> None:
-    ends = connect(contexts)
-    ends.client.raw.send(b"\x16" + noise)
-    fault = None
-    try:
-        assert ends.transport.receive(RECEIVE_BYTES) is None
-    except OSError as error:
-        fault = error
-    assert fault is None or (type(fault) is OSError and str(fault).startswith("TLS: "))
-    ends.close()
 
 
 # Reading.
@@ -204,13 +107,6 @@ def test_one_who_just_hangs_up_is_gone(opened: Ends) -> None:
     assert opened.transport.receive(RECEIVE_BYTES) == b""
 
 
-def test_one_who_hangs_up_in_the_handshake_is_gone(ends: Ends) -> None:
-    ends.client.raw.send(OLD_HELLO[:20])
-    assert ends.transport.receive(RECEIVE_BYTES) is None
-    ends.client.raw.close()
-    assert ends.transport.receive(RECEIVE_BYTES) == b""
-
-
 def test_a_record_that_was_tampered_with_is_refused(opened: Ends) -> None:
     opened.client.tls.write(b"words")
     sealed = bytearray(opened.client.outgoing.read())
@@ -226,6 +122,46 @@ def test_a_connection_that_was_reset_is_an_error_of_the_system(opened: Ends) -> 
     opened.client.raw.close()
     with pytest.raises(BrokenPipeError):
         opened.transport.send(b"words")
+
+
+# Right behind the handshake.
+
+
+@pytest.mark.parametrize("size", [1, 1000, 20_000])
+def test_what_came_with_the_end_of_the_handshake_is_there_at_the_first_receive(contexts: Contexts, size: int) -> None:
+    handshake, client = meet(contexts)
+    client.shake_hands(handshake)
+    client.tls.write(PLAYED[:size])
+    assert client.lead(handshake)
+    ends = Ends(handshake.transport(), client)
+    assert ends.transport.receive(RECEIVE_BYTES) == PLAYED[:size]
+    assert ends.transport.receive(RECEIVE_BYTES) is None
+    ends.close()
+
+
+def test_half_a_record_right_behind_the_handshake_is_waited_for(contexts: Contexts) -> None:
+    handshake, client = meet(contexts)
+    client.shake_hands(handshake)
+    client.tls.write(b"whole")
+    sealed = client.outgoing.read()
+    client.raw.send(sealed[:-3])
+    assert handshake.proceed()
+    ends = Ends(handshake.transport(), client)
+    assert ends.transport.receive(RECEIVE_BYTES) is None
+    client.raw.send(sealed[-3:])
+    assert ends.transport.receive(RECEIVE_BYTES) == b"whole"
+    ends.close()
+
+
+def test_an_end_right_behind_the_handshake_is_an_end(contexts: Contexts) -> None:
+    handshake, client = meet(contexts)
+    client.shake_hands(handshake)
+    with pytest.raises(ssl.SSLWantReadError):
+        client.tls.unwrap()
+    assert client.lead(handshake)
+    ends = Ends(handshake.transport(), client)
+    assert ends.transport.receive(RECEIVE_BYTES) == b""
+    ends.close()
 
 
 # Writing.
@@ -299,7 +235,7 @@ class Log(MemoryBuffer):
 @given(st.lists(st.tuples(st.integers(1, 200_000), st.integers(0, 100_000)), min_size=1, max_size=12))
 def test_a_slow_reader_gets_every_byte_in_order(contexts: Contexts, turns: Sequence[tuple[int, int]]) -> None:
     """Each turn offers some bytes, and gives what was not taken again; then the client reads some."""
-    ends = connect_and_shake_hands(contexts, buffer_bytes=4096)
+    ends = connect(contexts, buffer_bytes=4096)
     sent, heard = 0, b""
     for offered, read in turns:
         sent += ends.transport.send(PLAYED[sent : sent + offered])
@@ -313,66 +249,35 @@ def test_a_slow_reader_gets_every_byte_in_order(contexts: Contexts, turns: Seque
     ends.close()
 
 
+def test_one_record_at_a_time_is_in_the_memory_that_tls_seals_into(contexts: Contexts) -> None:
+    """As that memory never shrinks, and each viewer has its own."""
+    written: list[int] = []
+
+    class Watched(ssl.SSLObject):
+        def write(self, data: Any) -> int:
+            assert ends.transport._outgoing.pending == 0
+            written.append(len(data))
+            return super().write(data)
+
+    contexts[0].sslobject_class = Watched
+    ends = connect(contexts)
+    contexts[0].sslobject_class = ssl.SSLObject
+    assert ends.transport.send(PLAYED[:40_000]) == 40_000
+    assert written == [16_384, 16_384, 7_232]
+    ends.client.take()
+    assert ends.client.heard() == PLAYED[:40_000]
+    ends.close()
+
+
 def test_a_peer_that_makes_tls_answer_and_reads_nothing_is_given_up(
     contexts: Contexts,
 ) -> None:
-    outgoing = ssl.MemoryBIO()
-    ends = connect_and_shake_hands(contexts, outgoing)
-    outgoing.write(bytes(5 * PIECE_BYTES))
+    ends = connect(contexts)
+    ends.transport._outgoing.write(bytes(5 * PIECE_BYTES))
     ends.client.tls.write(b"words")
     with pytest.raises(OSError, match=r"^TLS: the peer has left \d+ bytes unread$"):
         ends.client.pass_on(ends.transport)
     ends.close()
-
-
-# Several connections that share the place that TLS seals into.
-
-
-def test_connections_that_share_do_not_hear_each_other(contexts: Contexts) -> None:
-    outgoing = ssl.MemoryBIO()
-    several = [connect_and_shake_hands(contexts, outgoing, buffer_bytes=4096) for _ in range(3)]
-    for start in range(0, 3000, 1000):
-        for number, ends in enumerate(several):
-            assert ends.transport.send(PLAYED[start + number : start + number + 1000]) == 1000
-    for number, ends in enumerate(several):
-        while ends.client.take() or not ends.transport.flush():
-            pass
-        wanted = b"".join(PLAYED[start + number : start + number + 1000] for start in range(0, 3000, 1000))
-        assert ends.client.heard() == wanted
-        ends.close()
-    assert outgoing.pending == 0
-
-
-@pytest.mark.parametrize("fault", ["old version", "tampered", "unread", "gone", "bug"])
-def test_a_connection_that_fails_leaves_nothing_to_the_next(contexts: Contexts, fault: str) -> None:
-    outgoing = ssl.MemoryBIO()
-    good = connect_and_shake_hands(contexts, outgoing)
-    bad = connect(contexts, outgoing, buffer_bytes=4096)
-    if fault == "old version":
-        bad.client.raw.send(OLD_HELLO)
-        with pytest.raises(OSError, match="TLS"):
-            bad.transport.receive(RECEIVE_BYTES)
-    elif fault == "bug":
-        outgoing.write(b"sealed for another")
-    else:
-        bad.client.shake_hands(bad.transport)
-        bad.client.pass_on(bad.transport)
-    if fault == "tampered":
-        bad.client.raw.send(bytes.fromhex("17 0303 0020") + bytes(32))
-        with pytest.raises(OSError, match="TLS"):
-            bad.transport.receive(RECEIVE_BYTES)
-    elif fault == "unread":
-        bad.transport.send(PLAYED)
-    elif fault == "gone":
-        bad.client.raw.close()
-        with pytest.raises(BrokenPipeError):
-            bad.transport.send(PLAYED)
-    bad.close()
-    assert outgoing.pending == 0
-    assert good.transport.send(b"words") == 5
-    good.client.take()
-    assert good.client.heard() == b"words"
-    good.close()
 
 
 # The end.
@@ -386,14 +291,8 @@ def test_closing_says_that_it_is_the_end(opened: Ends) -> None:
     assert opened.client.tls.read(100) == b"", "an end in words, where one who hangs up leaves the client to wait"
 
 
-@pytest.mark.parametrize("state", ["fresh", "in the handshake", "owing"])
-def test_closing_never_waits(ends: Ends, slow: Ends, state: str) -> None:
-    if state == "in the handshake":
-        ends.client.raw.send(OLD_HELLO[:20])
-        ends.transport.receive(RECEIVE_BYTES)
-    elif state == "owing":
-        ends = slow
-        ends.transport.send(PLAYED)
-    ends.transport.close()
+def test_closing_never_waits(slow: Ends) -> None:
+    slow.transport.send(PLAYED)
+    slow.transport.close()
     with pytest.raises(OSError, match="descriptor"):
-        ends.transport.receive(RECEIVE_BYTES)
+        slow.transport.receive(RECEIVE_BYTES)

@@ -6,13 +6,11 @@ the key of the configuration and the file. Of X.509 (RFC 5280, section 4.1) it r
 """
 
 import re
-import socket
 import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
 from penstock.errors import ConfigError
-from penstock.serve.connections.tls import TlsTransport
 from penstock.serve.logs import get_logger
 
 _FIRST_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
@@ -39,6 +37,8 @@ def _load(cert: Path, key: Path) -> tuple[ssl.SSLContext, datetime]:
 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # A second handshake on an open connection would be done on the loop. OpenSSL 3 refuses it by default, 1.1.1 not.
+    context.options |= ssl.OP_NO_RENEGOTIATION
     try:
         context.load_cert_chain(cert, key, no_password)
     except ssl.SSLError as error:
@@ -111,20 +111,15 @@ def _read_time(tag: int, text: bytes) -> datetime:
 
 
 class ReloadableTls:
-    """The certificate in force, and transports that use it."""
+    """The certificate in force."""
 
     def __init__(self, cert: Path, key: Path) -> None:
         self._cert = cert
         self._key = key
         self._log = get_logger(cert=str(cert))
-        # Shared, as `tls` says: a server and all its transports live in one thread.
-        self._outgoing = ssl.MemoryBIO()
         self.context, valid_until = _load(cert, key)
+        """For the next connection; a reload puts another in its place, and connections keep the one they began with."""
         self._tell("certificate loaded", valid_until)
-
-    def wrap(self, connection: socket.socket) -> TlsTransport:
-        """A transport for an accepted connection, with the certificate that is in force now."""
-        return TlsTransport(connection, self.context, self._outgoing)
 
     def reload(self) -> bool:
         """Read the files anew, for connections to come. If they are wrong, what is in force stays."""
