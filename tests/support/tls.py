@@ -75,7 +75,7 @@ class Client:
                 self.tls.do_handshake()
             except ssl.SSLWantReadError:
                 is_done = self.lead(handshake, cut)
-                self.take()
+                assert self.take() > 0
             else:
                 return is_done
 
