@@ -167,6 +167,30 @@ def test_media_of_unknown_codecs_is_not_named() -> None:
     assert joining_metadata(CodecConfig().with_media(unknown).with_media(silent)) == {}
 
 
-@pytest.mark.parametrize("body", [b"\xff", b"", bytes.fromhex("00 0000000000000000")], ids=["broken", "none", "number"])
-def test_metadata_that_cannot_be_read_is_replaced_by_what_is_known(body: bytes) -> None:
+@pytest.mark.parametrize("body", [b"", bytes.fromhex("00 0000000000000000")], ids=["none", "number"])
+def test_metadata_without_properties_is_replaced_by_what_is_known(body: bytes) -> None:
     assert joining_metadata(after(metadata(body=body)).with_media(audio(0))) == {"audiocodecid": 10.0}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xff",
+        bytes.fromhex("03 0001 61 07 0000 000009"),
+        bytes.fromhex("03") + b"\x00\x01a\x05" * 2000 + b"\x00\x00\x09",
+    ],
+    ids=["an unknown marker", "a circular reference", "too many values"],
+)
+def test_metadata_that_cannot_be_read_is_passed_on_as_it_came(body: bytes) -> None:
+    frame = metadata(body=body)
+    assert after(frame).with_media(audio(0)).joining_frames(0)[0].payload == frame.payload
+
+
+def test_references_do_not_multiply_what_a_joiner_is_sent() -> None:
+    text = b"\x02\x10\x00" + bytes(4096)
+    shared = b"\x0a\x00\x00\x00\x01" + text
+    body = (
+        b"\x03\x00\x01a" + shared + b"".join(b"\x00\x02b%c\x07\x00\x01" % (65 + n) for n in range(20)) + b"\x00\x00\x09"
+    )
+    frame = metadata(body=body)
+    assert len(after(frame).joining_frames(0)[0].payload) <= len(frame.payload) + 4096

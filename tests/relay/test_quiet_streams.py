@@ -12,7 +12,6 @@ PROGRAM = textwrap.dedent(
     import os, re, resource, sys
     from penstock.config_sources import load_config
     from penstock.media.frame import FrameKind, frame_of
-    from penstock.relay.hub import Hub
     from penstock.relay.log import LogBudget, StreamLog
     from penstock.serve.configured import settings_of
     from penstock.serve.streams.memfd import MemfdStore
@@ -28,15 +27,14 @@ PROGRAM = textwrap.dedent(
     before = pss_bytes()
     settings = settings_of(load_config(None, {}, {}))
     budget, store = LogBudget(settings.max_total_log_bytes), MemfdStore()
-    hub = Hub(lambda: StreamLog(store, ENCODERS, settings.log_limits, budget))
-    streams = [hub.begin(f"live/{number}", number, 0.0) for number in range(1000)]
+    logs = [StreamLog(store, ENCODERS, settings.log_limits, budget) for _ in range(1000)]
     for quarter in range(4 * seconds):
         now = quarter / 4
         frames = [frame_of(FrameKind.AUDIO, 250 * quarter + 23 * number, bytes(372)) for number in range(11)]
-        for stream in streams:
+        for log in logs:
             for frame in frames:
-                stream.append(frame, now)
-            stream.log.flush(now)
+                log.append(frame, now)
+            log.flush(now)
     blocks = 0
     for name in os.listdir("/proc/self/fd"):
         path = f"/proc/self/fd/{name}"

@@ -1,12 +1,12 @@
-"""Set-up in force: what a player must get before its first frame.
+"""The codec configuration in force: what a player must get before its first frame.
 
-Owns which set-up messages hold at a point of a stream, and the metadata that a joiner gets. A value that changes by
-making a new one, so that each entry point of a log can keep the set-up that held there.
+Owns which metadata and sequence headers hold at a point of a stream, and the metadata that a joiner gets. A value that
+changes by making a new one, so that each entry point of a log can keep the configuration that held there.
 """
 
 from dataclasses import dataclass, replace
 
-from penstock.amf import AmfValue, EcmaArray, read_amf0_values, write_amf0_values
+from penstock.amf import AmfLimits, AmfValue, EcmaArray, read_amf0_values, write_amf0_values
 from penstock.errors import MalformedAmf
 from penstock.media.codecs import AUDIO_CODEC_BY_FOURCC, VIDEO_CODEC_BY_FOURCC
 from penstock.media.frame import Frame, FrameKind, SetupSlot
@@ -16,12 +16,15 @@ from penstock.media.tags import audio_codec_of, video_codec_of
 ON_METADATA = "onMetaData"
 _MAX_FRAMES = 64
 _MAX_BYTES = 256 * 1024
-"""Set-up is kept for as long as the stream lasts, so a publisher may not make it grow; real streams need far less."""
+"""Kept for as long as the stream lasts, so a publisher may not make it grow; real streams need far less."""
+_METADATA_LIMITS = AmfLimits(max_items=1000, max_repeated_bytes=4096)
+"""Of metadata that is corrected for joiners. It is read on the loop, about 1 µs a value, and what references repeat is
+written out for every joiner; OBS sends 20 values and no reference."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodecConfig:
-    """The set-up messages in force, in arrival order, and which kinds of media the stream has."""
+    """The messages in force, in arrival order, and which kinds of media the stream has."""
 
     frames: tuple[Frame, ...] = ()
     audio_codec_id: float | None = None
@@ -41,7 +44,12 @@ class CodecConfig:
     @property
     def lacks_announced_kind(self) -> bool:
         """Whether the publisher's metadata names audio or video of which nothing has come."""
-        announced = self._published_metadata()
+        published = next((frame.payload for frame in self.frames if _is_metadata(frame)), None)
+        try:
+            values = [] if published is None else read_amf0_values(published, limits=_METADATA_LIMITS)
+        except MalformedAmf:
+            values = []
+        announced = next((value for value in values if isinstance(value, dict)), {})
         return any(codec_id is None and announced.get(name) is not None for name, codec_id in self._codec_ids)
 
     @property
@@ -49,7 +57,7 @@ class CodecConfig:
         return ("videocodecid", self.video_codec_id), ("audiocodecid", self.audio_codec_id)
 
     def with_frame(self, frame: Frame) -> "CodecConfig":
-        """The set-up after a set-up message. One goes when later ones fill its every slot, or if it is too much."""
+        """The configuration after such a message. One goes if later ones fill its every slot, or if it is too much."""
         filled: set[SetupSlot] = set()
         kept: list[Frame] = []
         room_bytes = _MAX_BYTES
@@ -63,41 +71,41 @@ class CodecConfig:
         return replace(self, frames=tuple(reversed(kept)))
 
     def with_media(self, frame: Frame) -> "CodecConfig":
-        """The set-up after a frame of a kind that was not there before."""
+        """The configuration after a frame of a kind that was not there before."""
         if frame.kind is FrameKind.AUDIO:
             return replace(self, audio_codec_id=_audio_codec_id(frame.payload))
         return replace(self, video_codec_id=_video_codec_id(frame.payload))
 
     def without_metadata(self) -> "CodecConfig":
-        """The set-up after the publisher took its metadata back."""
+        """The configuration after the publisher took its metadata back."""
         return replace(self, frames=tuple(frame for frame in self.frames if frame.kind is not FrameKind.DATA))
 
     def joining_frames(self, timestamp_ms: int) -> list[Frame]:
         """What one who joins at this time gets first: metadata, then the rest in arrival order."""
         others = [frame._replace(timestamp_ms=timestamp_ms) for frame in self.frames if not _is_metadata(frame)]
-        payload = write_amf0_values(ON_METADATA, EcmaArray(self._joining_metadata()))
-        metadata = Frame(FrameKind.DATA, timestamp_ms, payload, False, True, False, ())
-        return [metadata, *others]
+        return [self.joining_metadata(timestamp_ms), *others]
 
-    def _joining_metadata(self) -> dict[str, AmfValue]:
-        """The publisher's metadata, corrected to name exactly the tracks there are: FFmpeg opens what it names."""
-        properties = dict(self._published_metadata())
+    def joining_metadata(self, timestamp_ms: int) -> Frame:
+        """The publisher's metadata, corrected to name exactly the tracks there are: FFmpeg opens what it names.
+
+        Metadata that cannot be read within its limits is passed on as it came.
+        """
+        published = next((frame.payload for frame in self.frames if _is_metadata(frame)), None)
+        try:
+            payload = write_amf0_values(ON_METADATA, EcmaArray(self._corrected(published)))
+        except MalformedAmf:
+            payload = published or b""
+        return Frame(FrameKind.DATA, timestamp_ms, payload, False, True, False, ())
+
+    def _corrected(self, published: bytes | None) -> dict[str, AmfValue]:
+        values = [] if published is None else read_amf0_values(published, limits=_METADATA_LIMITS)
+        properties = dict(next((value for value in values if isinstance(value, dict)), {}))
         for name, codec_id in self._codec_ids:
             if codec_id is None:
                 properties.pop(name, None)
             elif not isinstance(properties.get(name), float):
                 properties[name] = codec_id
         return properties
-
-    def _published_metadata(self) -> dict[str, AmfValue]:
-        for frame in self.frames:
-            if _is_metadata(frame):
-                try:
-                    values = read_amf0_values(frame.payload)
-                except MalformedAmf:
-                    return {}
-                return next((value for value in values if isinstance(value, dict)), {})
-        return {}
 
 
 def _video_codec_id(payload: bytes) -> float | None:

@@ -1,8 +1,8 @@
 """A cursor: one reader's own place in a log, for as long as it is not in step with the head.
 
-Owns where a reader stands, what it is sent next and when it must skip. Never sends half a message and then something
-else: a reader inside a message keeps that segment alive and finishes it, even if the log has moved on. A range that
-was given out is answered by `advance` before anything else happens to the log.
+Owns where a reader stands, what it is sent next, how a half-sent message is finished, and when it must skip. Never
+sends half a message and then something else: a reader inside a message keeps that segment alive and finishes it, even
+if the log has moved on. A range that was given out is answered by `advance` before anything else happens to the log.
 """
 
 from typing import NamedTuple
@@ -17,6 +17,11 @@ class Range(NamedTuple):
     segment: Segment
     position: int
     size: int
+
+    @property
+    def offset(self) -> int:
+        """Where it begins in the segment's own buffer."""
+        return self.position - self.segment.start
 
 
 class Cursor:
@@ -62,6 +67,22 @@ class Cursor:
                 return None
             end = entry.position + entry.encoded_bytes
         return Range(segment, self.position, end - self.position)
+
+    def rest_of_message(self) -> Range | None:
+        """What is left of a half-sent message; None between messages. Comes before anything else that is sent."""
+        if not self.is_inside_message or (piece := self.next_range()) is None:
+            return None
+        entry = piece.segment.entry_at(piece.position)
+        return piece._replace(size=entry.position + entry.encoded_bytes - piece.position)
+
+    def take_rest_of_message(self) -> bytes:
+        """A copy of what is left of a half-sent message, for a reader that is about to leave its place."""
+        rest = self.rest_of_message()
+        if rest is None:
+            return b""
+        data = rest.segment.read(rest.position, rest.size)
+        self.advance(rest.size)
+        return data
 
     def advance(self, size: int) -> bool:
         """Some of the range was sent. True if that finished at least one message."""

@@ -36,6 +36,10 @@ class EntryPoints:
         """The last one."""
         return self._newest[-1] if self._newest else None
 
+    def first_from(self, position: int) -> EntryPoint | None:
+        """The first of the newest ones that is not before a position."""
+        return next((point for point in self._newest if point.position >= position), None)
+
     def back(self, seconds: float, now: float) -> EntryPoint | None:
         """The newest that is so far back; the first, if there was less to see so far."""
         points = self._to_look_back

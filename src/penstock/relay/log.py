@@ -33,6 +33,8 @@ _LOOKED_AT_FRAMES = 45
 """FFmpeg wants to know the times of forty frames, and of some more where their order is another."""
 _LOOKBACK_PART = 12
 """Beyond this part of the memory nothing is kept to look back at: it is a convenience."""
+_LEAST_SEGMENTS = 8
+"""A log that keeps as many messages as it may has so many segments at least, so that a part of it can be dropped."""
 _SPARE_PART = 16
 """Once memory is short, a sixteenth of it more is freed, so that not every flush has to look at all logs."""
 
@@ -44,6 +46,8 @@ class LogLimits:
     max_gops: int = 2
     max_age_s: float = 10.0
     max_bytes: int = 64 * 1024 * 1024
+    max_messages: int = 8 * 1024
+    """Each has a record in memory, larger than a tiny one is itself; a stream of ten tracks sends 1,000 a second."""
     min_segment_bytes: int = 32 * 1024
     max_segment_bytes: int = 4 * 1024 * 1024
     lookback_s: float = 0.0
@@ -60,6 +64,13 @@ class Flush(NamedTuple):
     pieces: list[bytes]
     first_point: EntryPoint | None = None
     """Where one begins who has waited for it: an encoder's first second may come at once, and none of it is old."""
+
+
+class JoiningMessage(NamedTuple):
+    """One message of the codec configuration that a joiner is sent first."""
+
+    kind: FrameKind
+    encoded: bytes
 
 
 class LogBudget:
@@ -132,6 +143,9 @@ class StreamLog:
         """The size of the smallest of the last frames of video."""
         self.has_unflushed_video = False
         self.unflushed_since: float | None = None
+        self.publication_start = 0
+        """Where the publication that is in the log now began."""
+        self._joining: tuple[CodecConfig, int, tuple[JoiningMessage, ...]] | None = None
         budget.join(self)
 
     @property
@@ -143,6 +157,10 @@ class StreamLog:
     def newest_point(self) -> EntryPoint | None:
         """Where one who joins or skips begins, if there is such a place."""
         return self._points.newest
+
+    def first_point_from(self, position: int) -> EntryPoint | None:
+        """Where one begins who has waited since the head was there."""
+        return self._points.first_from(position)
 
     @property
     def lookback_s(self) -> float:
@@ -170,6 +188,20 @@ class StreamLog:
     def next_video_at(self) -> float | None:
         """When the next frame of video should come, by the pace of the last ones; None: no video comes."""
         return self._video_at + self.video_interval_s if self.has_video else None
+
+    def joining_messages(self, config: CodecConfig, timestamp_ms: int) -> tuple[JoiningMessage, ...]:
+        """The codec configuration in force at a place, stamped with its time: encoded once for all who join there."""
+        if self._joining is None or self._joining[0] is not config or self._joining[1] != timestamp_ms:
+            messages = tuple(
+                # Metadata with a time of its own is a subtitle to FFmpeg, which then opens a track that is not there.
+                JoiningMessage(
+                    frame.kind,
+                    self._encoders[frame.kind](0 if frame.kind is FrameKind.DATA else timestamp_ms, frame.payload),
+                )
+                for frame in config.joining_frames(timestamp_ms)
+            )
+            self._joining = (config, timestamp_ms, messages)
+        return self._joining[2]
 
     def append(self, frame: Frame, now: float) -> None:
         """Take one message from the publisher."""
@@ -235,7 +267,11 @@ class StreamLog:
         # Before anything is written: this log too may have to make room.
         self._budget.take(held_bytes)
         segment = self._segments[-1] if self._segments else None
-        if segment is None or segment.held_bytes >= self._segment_target:
+        if (
+            segment is None
+            or segment.held_bytes >= self._segment_target
+            or len(segment.entries) >= self._limits.max_messages // _LEAST_SEGMENTS
+        ):
             segment = self._open_segment(segment, now)
         segment.append(self._pieces, self._entries, size)
         flush = Flush(segment, self.head, size, self._entries, self._pieces, self._first_unflushed_point)
@@ -270,8 +306,14 @@ class StreamLog:
         else:
             while len(self._segments) > 1 and now - self._segments[1].opened_at > limits.max_age_s:
                 self._drop_first()
-        while len(self._segments) > 1 and self.held_bytes > limits.max_bytes:
+        while len(self._segments) > 1 and (
+            self.held_bytes > limits.max_bytes or self._kept_messages > limits.max_messages
+        ):
             self._drop_first()
+
+    @property
+    def _kept_messages(self) -> int:
+        return sum(len(segment.entries) for segment in self._segments)
 
     def cut_back(self) -> None:
         """Memory is short: keep no more than the newest entry point needs; without one, the newest segment."""
@@ -316,6 +358,7 @@ class StreamLog:
         self.forget_entry_points()
         self.setup = CodecConfig()
         self.has_video = False
+        self.publication_start = self._appended
 
     def clear_metadata(self) -> None:
         """The publisher took its metadata back."""
