@@ -246,7 +246,7 @@ def test_gathered_sockets_are_read_together_and_soon_enough(stage: Stage) -> Non
     with sockets() as (ours, theirs):
         reads: list[bytes] = []
         stage.reactor.add(ours.fileno(), READ, lambda _events: reads.append(ours.recv(100)))
-        stage.reactor.gather(ours.fileno(), READ, is_gathered=True)
+        stage.reactor.coalesce(ours.fileno(), READ, is_coalesced=True)
         for number in range(20):
             stage.reactor.call_later(number * 0.01, lambda: theirs.sendall(b"x"))
         stage.reactor.call_later(0.45, stage.reactor.stop)
@@ -264,9 +264,9 @@ def test_a_socket_that_is_gathered_no_more_is_read_at_once(stage: Stage) -> None
             reads.append(time.monotonic())
 
         stage.reactor.add(ours.fileno(), READ, on_ready)
-        stage.reactor.gather(ours.fileno(), READ, is_gathered=True)
+        stage.reactor.coalesce(ours.fileno(), READ, is_coalesced=True)
         stage.reactor.modify(ours.fileno(), READ | WRITE)
-        stage.reactor.gather(ours.fileno(), READ, is_gathered=False)
+        stage.reactor.coalesce(ours.fileno(), READ, is_coalesced=False)
         sent: list[float] = []
 
         def send() -> None:
@@ -284,7 +284,7 @@ def test_a_socket_that_is_gathered_no_more_is_read_at_once(stage: Stage) -> None
 def test_a_gathered_socket_can_be_removed(stage: Stage) -> None:
     with sockets() as (ours, theirs):
         stage.reactor.add(ours.fileno(), READ, lambda _events: stage.happened.append("called"))
-        stage.reactor.gather(ours.fileno(), READ, is_gathered=True)
+        stage.reactor.coalesce(ours.fileno(), READ, is_coalesced=True)
         stage.reactor.remove(ours.fileno())
         theirs.send(b"x")
         stage.reactor.call_later(0.15, stage.reactor.stop)

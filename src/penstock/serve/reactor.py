@@ -1,8 +1,13 @@
-"""The event loop of the media path: one epoll, timers, signals and calls from other threads.
+"""The event loop of the media path: one epoll, turns, timers, signals and calls from other threads.
 
 An epoll of our own rather than asyncio's: the loop body between two waits is ours, so that everything that became
 readable is read before anything is flushed, and a readable socket costs one method call. Callbacks must not block and
 must not raise; one that raises is logged by `on_error` and costs what it was about, never the loop.
+
+A round is: whoever has an event, one turn each; timers; what `after_events` flushes; then those who asked for a further
+turn, and at last those who used more time lately than others, each group for at most `SHARE_S`. A callback finds in
+`turn_ends_at` when it should stop; what it leaves undone it asks another turn for. So whatever one connection or a
+hundred make the server do, everybody else waits for a few milliseconds.
 """
 
 import contextlib
@@ -14,17 +19,33 @@ import select
 import signal
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
+from typing import Final, Protocol
 
-READ = select.EPOLLIN
-WRITE = select.EPOLLOUT
-_MAX_EVENTS = 1024
-_GATHER_INTERVAL_S = 0.100
-_GATHER_SLACK_S = 0.050
-_LOAD_INTERVAL_S = 0.250
-_LOAD_SMOOTHING = 0.25
-_MAX_FAILURES = 10
+READ: Final = select.EPOLLIN
+WRITE: Final = select.EPOLLOUT
+HANG_UP: Final = select.EPOLLHUP
+ERROR: Final = select.EPOLLERR
+TURN_S: Final = 0.002
+"""How long one callback may take before it should give way."""
+SHARE_S: Final = 0.005
+"""How long those who have further turns may take in a round, all together."""
+_SHORT_TURN_S: Final = 0.0001
+"""A turn in a round that is longer than that already: enough for a ping or a frame."""
+_MAX_EVENTS: Final = 1024
+_COALESCE_INTERVAL_S: Final = 0.100
+_COALESCE_SLACK_S: Final = 0.050
+_LOAD_INTERVAL_S: Final = 0.250
+_LOAD_SMOOTHING: Final = 0.25
+_MEMORY_S: Final = 0.100
+"""The time over which it counts what a callback used."""
+_LEAST_HEAVY_S: Final = 0.00005
+_LONG_ROUND_S: Final = 0.008
+_RECOVERY: Final = 1.05
+_MAX_FAILURES: Final = 10
+_FORGIVEN_AFTER_S: Final = 10.0
+_LISTENER_PAUSE_S: Final = 1.0
 
 
 class Timer:
@@ -41,16 +62,95 @@ class Timer:
         self.callback = None
 
 
+class Turn:
+    """Whoever is given turns: a callback, and what it used lately."""
+
+    __slots__ = (
+        "callback",
+        "descriptor",
+        "events",
+        "failed_at",
+        "failures",
+        "is_listener",
+        "is_queued",
+        "seen_at",
+        "used_s",
+    )
+
+    def __init__(
+        self, callback: Callable[[int], None], descriptor: int | None = None, *, is_listener: bool = False
+    ) -> None:
+        self.callback = callback
+        self.descriptor = descriptor
+        self.events = 0
+        """Those that came while it waited for its turn."""
+        self.is_queued = False
+        self.is_listener = is_listener
+        self.used_s = 0.0
+        self.seen_at = 0.0
+        self.failures = 0
+        self.failed_at = 0.0
+
+
+class Loop(Protocol):
+    """What connections and streams ask of the loop; tests have one with a clock of their own."""
+
+    now: float
+    """The clock as of the last wake-up: one reading serves a whole round."""
+    turn_ends_at: float
+    """When the callback that is being called should stop."""
+    busy_share: float
+    """How much of its time the loop does not wait, over the last second or so."""
+
+    def clock(self) -> float:
+        """The monotonic clock."""
+
+    def add(self, descriptor: int, events: int, callback: Callable[[int], None]) -> Turn:
+        """Call back with the events that a descriptor has."""
+
+    def modify(self, descriptor: int, events: int) -> None:
+        """Wait for other events."""
+
+    def coalesce(self, descriptor: int, events: int, *, is_coalesced: bool) -> None:
+        """Look at a descriptor at intervals only, together with all such, or at once again."""
+
+    def remove(self, descriptor: int) -> None:
+        """Forget a descriptor, before it is closed."""
+
+    def queue(self, turn: Turn) -> None:
+        """Give a further turn, with no events, at the end of this round or in a later one."""
+
+    def call_at(self, due: float, callback: Callable[[], None]) -> Timer:
+        """Call once, not before a time."""
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        """Call once, after a delay."""
+
+
 class Reactor:
     """Waits for sockets, timers and signals, and calls whoever asked for them."""
 
-    def __init__(self, on_error: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        on_error: Callable[[BaseException], None],
+        clock: Callable[[], float] = time.monotonic,
+        processor_clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self.clock = clock
+        self._processor_clock = processor_clock
+        """What callbacks used is counted by it: the system may stop this process in the middle of anybody's turn."""
+        self._processor_at = processor_clock()
         self._epoll = select.epoll()
-        self._gathering_epoll = select.epoll()
-        self._gathered: set[int] = set()
-        self._failures: Counter[int] = Counter()
-        self._gather_at = 0.0
-        self._callbacks: dict[int, Callable[[int], None]] = {}
+        self._coalescing_epoll = select.epoll()
+        self._coalesced: set[int] = set()
+        self._coalesce_at = 0.0
+        self._turns: dict[int, Turn] = {}
+        self._further: deque[Turn] = deque()
+        """Those with a further turn due."""
+        self._heavy: deque[Turn] = deque()
+        """Those who used much lately, and so come last."""
+        self._heavy_from_s = TURN_S
+        """What one may have used in the last tenth of a second and still be served with everybody."""
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._posted: deque[Callable[[], None]] = deque()
@@ -61,9 +161,9 @@ class Reactor:
         # A thread that wakes the loop just when it closes must not write to a descriptor that is another's by then.
         self._wake_lock = threading.Lock()
         self.after_events: Callable[[], None] | None = None
-        """Called once after each round of events, before the next wait."""
-        self.now = time.monotonic()
-        """The clock as of the last wake-up: one reading serves a whole round."""
+        """Called once after each round of events, before further turns."""
+        self.now = clock()
+        self.turn_ends_at = self.now
         self.busy_share = 0.0
         """How much of its time the loop does not wait, over the last second or so."""
         self._busy_s = 0.0
@@ -71,10 +171,11 @@ class Reactor:
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.add(self._wake_read, READ, self._on_wake)
 
-    def add(self, descriptor: int, events: int, callback: Callable[[int], None]) -> None:
-        """Call back with the events that a descriptor has."""
-        self._callbacks[descriptor] = callback
+    def add(self, descriptor: int, events: int, callback: Callable[[int], None], *, is_listener: bool = False) -> Turn:
+        """Call back with the events that a descriptor has. A listener is never given up, however often it fails."""
         self._epoll.register(descriptor, events)
+        turn = self._turns[descriptor] = Turn(callback, descriptor, is_listener=is_listener)
+        return turn
 
     def modify(self, descriptor: int, events: int) -> None:
         """Wait for other events."""
@@ -82,24 +183,31 @@ class Reactor:
 
     def remove(self, descriptor: int) -> None:
         """Forget a descriptor, before it is closed."""
-        del self._callbacks[descriptor]
+        turn = self._turns.pop(descriptor)
+        turn.descriptor = None
+        turn.callback = _nothing
         self._epoll_of(descriptor).unregister(descriptor)
-        self._gathered.discard(descriptor)
-        self._failures.pop(descriptor, None)
-
-    def gather(self, descriptor: int, events: int, *, is_gathered: bool) -> None:
-        """Look at a descriptor at intervals only, together with all such, or at once again."""
-        self._epoll_of(descriptor).unregister(descriptor)
-        (self._gathered.add if is_gathered else self._gathered.discard)(descriptor)
-        self._epoll_of(descriptor).register(descriptor, events)
-
-    def _epoll_of(self, descriptor: int) -> select.epoll:
-        return self._gathering_epoll if descriptor in self._gathered else self._epoll
+        self._coalesced.discard(descriptor)
 
     def forget(self, descriptor: int) -> None:
         """As remove, for one that may have been removed before."""
-        if descriptor in self._callbacks:
+        if descriptor in self._turns:
             self.remove(descriptor)
+
+    def coalesce(self, descriptor: int, events: int, *, is_coalesced: bool) -> None:
+        """Look at a descriptor at intervals only, together with all such, or at once again."""
+        self._epoll_of(descriptor).unregister(descriptor)
+        (self._coalesced.add if is_coalesced else self._coalesced.discard)(descriptor)
+        self._epoll_of(descriptor).register(descriptor, events)
+
+    def _epoll_of(self, descriptor: int) -> select.epoll:
+        return self._coalescing_epoll if descriptor in self._coalesced else self._epoll
+
+    def queue(self, turn: Turn) -> None:
+        """Give a further turn, with no events, at the end of this round or in a later one."""
+        if not turn.is_queued:
+            turn.is_queued = True
+            (self._heavy if self._is_heavy(turn) else self._further).append(turn)
 
     def call_at(self, due: float, callback: Callable[[], None]) -> Timer:
         """Call once, not before a time."""
@@ -132,36 +240,113 @@ class Reactor:
     def run(self) -> None:
         """Serve until stopped."""
         self._is_running = True
-        poll = self._epoll.poll
-        callbacks = self._callbacks
+        poll, clock = self._epoll.poll, self.clock
+        woke_at = clock()
         while self._is_running:
-            waits_from = time.monotonic()
-            self._busy_s += waits_from - self.now
+            waits_from = clock()
+            self._busy_s += waits_from - woke_at
             events = poll(self._timeout_s(waits_from), _MAX_EVENTS)
-            self.now = time.monotonic()
+            self.now = woke_at = clock()
             if self.now - self._load_from >= _LOAD_INTERVAL_S:
                 self._take_load()
-            if self._gathered and self.now >= self._gather_at:
-                self._gather_at = self.now + _GATHER_INTERVAL_S
-                events += self._gathering_epoll.poll(0, _MAX_EVENTS)
-            for descriptor, event in events:
-                callback = callbacks.get(descriptor)
-                # An earlier callback of the same round may have closed it.
-                if callback is not None:
-                    try:
-                        callback(event)
-                    except Exception as error:
-                        self._on_error(error)
-                        self._blame(descriptor)
-            self._run_timers()
-            if self.after_events is not None:
-                self._guarded(self.after_events)
+            if self._coalesced and self.now >= self._coalesce_at:
+                self._coalesce_at = self.now + _COALESCE_INTERVAL_S
+                events += self._coalescing_epoll.poll(0, _MAX_EVENTS)
+            self._run_events(events)
+            self._finish_round()
+            if self._further or self._heavy:
+                self._share_out(self._further)
+                self._share_out(self._heavy)
+                self._finish_round()
 
-    def _blame(self, descriptor: int) -> None:
+    def _run_events(self, events: list[tuple[int, int]]) -> None:
+        """A turn for whoever has an event, but for those who used much lately."""
+        turns = self._turns
+        began_at = slice_began_at = at = self.now
+        processor_from = self._processor_at = self._processor_clock()
+        for descriptor, event in events:
+            turn = turns.get(descriptor)
+            if turn is None:  # an earlier callback of the same round has closed it
+                continue
+            if turn.is_queued:
+                turn.events |= event
+            elif self._is_heavy(turn):
+                turn.events |= event
+                self.queue(turn)
+            else:
+                at = self._call(turn, event, at, math.inf if at - began_at < SHARE_S else at + _SHORT_TURN_S)
+                if at - slice_began_at > SHARE_S:
+                    # A crowd, or many who use a little each: what is due is not to wait for all of them.
+                    self.now = at
+                    self._finish_round()
+                    slice_began_at = at = self.now = self.clock()
+                    self._processor_at = self._processor_clock()
+        if self._processor_at - processor_from > _LONG_ROUND_S:
+            self._heavy_from_s = max(self._heavy_from_s / 2, _LEAST_HEAVY_S)
+        elif self._heavy_from_s < TURN_S:
+            self._heavy_from_s = min(self._heavy_from_s * _RECOVERY, TURN_S)
+
+    def _finish_round(self) -> None:
+        self._run_timers()
+        if self.after_events is not None:
+            self._guarded(self.after_events)
+
+    def _share_out(self, waiting: deque[Turn]) -> None:
+        """Turns one after another until the time that they share is over; the rest comes in later rounds."""
+        at = self.clock()
+        self._processor_at = self._processor_clock()
+        share_ends_at = at + SHARE_S
+        for _ in range(len(waiting)):
+            turn = waiting.popleft()
+            turn.is_queued = False
+            events, turn.events = turn.events, 0
+            at = self._call(turn, events, at, share_ends_at)
+            if at >= share_ends_at:
+                return
+
+    def _call(self, turn: Turn, events: int, at: float, not_after: float = math.inf) -> float:
+        """One turn, and what it used is remembered. The time at its end."""
+        self.turn_ends_at = min(at + TURN_S, not_after)
+        try:
+            turn.callback(events)
+        except Exception as error:
+            self._on_error(error)
+            self._blame(turn)
+        processor_at, ended_at = self._processor_clock(), self.clock()
+        turn.used_s = self._used_lately_s(turn) + processor_at - self._processor_at
+        turn.seen_at = ended_at
+        self._processor_at = processor_at
+        return ended_at
+
+    def _used_lately_s(self, turn: Turn) -> float:
+        since_s = self.now - turn.seen_at
+        return turn.used_s * (1.0 - since_s / _MEMORY_S) if since_s < _MEMORY_S else 0.0
+
+    def _is_heavy(self, turn: Turn) -> bool:
+        # Most are not by far, and need no arithmetic.
+        return turn.used_s >= self._heavy_from_s and self._used_lately_s(turn) >= self._heavy_from_s
+
+    def _blame(self, turn: Turn) -> None:
         """A callback that keeps failing would be called again at once, for ever: it is not called any more."""
-        self._failures[descriptor] += 1
-        if self._failures[descriptor] >= _MAX_FAILURES:
+        descriptor = turn.descriptor
+        if descriptor is None:
+            return
+        if self.now - turn.failed_at > _FORGIVEN_AFTER_S:
+            turn.failures = 0
+        turn.failures += 1
+        turn.failed_at = self.now
+        if turn.failures < _MAX_FAILURES:
+            return
+        if turn.is_listener:
+            self.modify(descriptor, 0)
+            self.call_later(_LISTENER_PAUSE_S, lambda: self._resume(descriptor, turn))
+        else:
             self.forget(descriptor)
+
+    def _resume(self, descriptor: int, turn: Turn) -> None:
+        if self._turns.get(descriptor) is turn:
+            turn.failures = 0
+            self.modify(descriptor, READ)
 
     def close(self) -> None:
         """Give everything back."""
@@ -172,7 +357,7 @@ class Reactor:
         for descriptor in (self._wake_read, self._wake_write):
             os.close(descriptor)
         self._epoll.close()
-        self._gathering_epoll.close()
+        self._coalescing_epoll.close()
 
     def _take_load(self) -> None:
         share = self._busy_s / (self.now - self._load_from)
@@ -180,14 +365,16 @@ class Reactor:
         self._busy_s, self._load_from = 0.0, self.now
 
     def _timeout_s(self, now: float) -> float:
+        if self._further or self._heavy:
+            return 0.0
         timers = self._timers
         # A cancelled timer must not wake us: most are, as a video frame comes before the wait for one is over.
         while timers and timers[0][2].callback is None:
             heapq.heappop(timers)
         due = timers[0][0] if timers else math.inf
-        if self._gathered:
+        if self._coalesced:
             # Others wake the loop often enough for most; for those who do not, it is woken.
-            due = min(due, self._gather_at + _GATHER_SLACK_S)
+            due = min(due, self._coalesce_at + _COALESCE_SLACK_S)
         if due == math.inf:
             return -1
         # Rounded up to the millisecond that epoll counts in, so that a timer is never just missed.
@@ -218,3 +405,7 @@ class Reactor:
                 self._guarded(self._signals[number])
         while self._posted:
             self._guarded(self._posted.popleft())
+
+
+def _nothing(_events: int) -> None:
+    """The callback of one that was removed while its turn was due."""
