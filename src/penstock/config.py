@@ -116,8 +116,14 @@ class Limits(_Section):
 
     max_connections: Annotated[int, _count(1, 1_000_000)] = 10_000
     max_connections_per_ip: Annotated[int, _count(1, 1_000_000)] = 100
+    max_new_connections_per_ip_per_s: Annotated[int, _count(1, 1_000_000)] = 20
+    """With as many at once as one address may have in all, so that a crowd behind one router gets in."""
     exempts_loopback: bool = True
-    """Whether connections from this machine escape the limit per IP: proxies and load tests come from there."""
+    """Whether connections from this machine escape the limits per IP: proxies and load tests come from there."""
+    max_plays_per_connection: Annotated[int, _count(1, 32)] = 8
+    """A player has one; some test a stream with two."""
+    max_messages_per_s: Annotated[int, _count(100, 10_000_000)] = 1000
+    """Of a peer that publishes nothing. Players send a dozen when they begin, and one in a while."""
     max_viewers_per_stream: Annotated[int, _count(1, 1_000_000)] = 10_000
     max_publish_bps: Annotated[int, PlainValidator(partial(read_bits_per_second, low=8 * KB, high=100 * GB))] = 200 * MB
     """What one publisher may send, in bits per second. The best 4K encoders stay below half of the default."""
@@ -125,6 +131,10 @@ class Limits(_Section):
     """A camera with sound sends a hundred; a file that is sent as fast as it can be, some thousands."""
     max_message_bytes: Annotated[int, _bytes(64 * KB, 0xFFFFFF)] = 0xFFFFFF
     """RTMP counts the length of a message in 24 bits."""
+    max_half_message_bytes: Annotated[int, _bytes(MB, TB)] = 32 * MB
+    """What all connections together may make us hold of messages that are not whole: 500 publishers with a key frame of
+    64 kB each on its way."""
+    half_message_deadline_s: Annotated[float, _seconds(0.1, HOUR)] = 10.0
     handshake_deadline_s: Annotated[float, _seconds(0.1, HOUR)] = 5.0
     connect_deadline_s: Annotated[float, _seconds(0.1, HOUR)] = 30.0
     ping_interval_s: Annotated[float, _seconds(0.1, HOUR)] = 10.0

@@ -10,8 +10,14 @@ from penstock.relay.log import LogLimits
 from penstock.serve.recording.archive import SegmentLimits
 from penstock.serve.recording.recorder import RecordingSettings
 from penstock.serve.recording.retention import RetentionLimits
-from penstock.serve.settings import AppSettings, FlushPolicy, JoinPolicy, ServerSettings
+from penstock.serve.settings import AppSettings, FileModes, FlushPolicy, JoinPolicy, ServerSettings
 from penstock.serve.telemetry.address_quota import QuotaLimits
+
+_FILE_MODES: Final = {
+    "private": FileModes(0o700, 0o600),
+    "group": FileModes(0o750, 0o640),
+    "world": FileModes(0o755, 0o644),
+}
 
 
 def settings_of(config: Config) -> ServerSettings:
@@ -39,9 +45,14 @@ def settings_of(config: Config) -> ServerSettings:
         max_total_log_bytes=relay.max_total_log_bytes,
         max_connections=limits.max_connections,
         max_connections_per_ip=limits.max_connections_per_ip,
+        max_new_connections_per_ip_per_s=limits.max_new_connections_per_ip_per_s,
         exempts_loopback=limits.exempts_loopback,
+        max_plays_per_connection=limits.max_plays_per_connection,
+        max_messages_per_s=limits.max_messages_per_s,
         max_publish_bps=limits.max_publish_bps,
         max_publish_messages_per_s=limits.max_publish_messages_per_s,
+        max_half_message_bytes=limits.max_half_message_bytes,
+        half_message_deadline_s=limits.half_message_deadline_s,
         handshake_deadline_s=limits.handshake_deadline_s,
         connect_deadline_s=limits.connect_deadline_s,
         ping_interval_s=limits.ping_interval_s,

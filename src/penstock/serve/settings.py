@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 from penstock.protocol.connection import ConnectionSettings
@@ -10,7 +11,10 @@ from penstock.relay.log import LogLimits
 
 
 class FileModes(NamedTuple):
-    """The permissions of what the server makes in its data folder. A umask takes away from them, as everywhere."""
+    """The permissions of what the server makes in its data folder, which has addresses and stream keys in it.
+
+    A umask takes away from them, as everywhere.
+    """
 
     folder: int = 0o700
     file: int = 0o600
@@ -27,13 +31,6 @@ class JoinPolicy(enum.Enum):
     KEYFRAME = "keyframe"
     NEXT = "next"
     LIVE = "live"
-
-
-class FileModes(NamedTuple):
-    """What is allowed to whom of what the server writes: addresses and stream keys are in there."""
-
-    folder: int = 0o700
-    file: int = 0o600
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +66,16 @@ class ServerSettings:
     max_total_log_bytes: int = 1024 * 1024 * 1024
     max_connections: int = 10_000
     max_connections_per_ip: int = 100
+    max_new_connections_per_ip_per_s: int = 20
     exempts_loopback: bool = True
+    max_plays_per_connection: int = 8
+    max_messages_per_s: int = 1000
+    """Of a peer that publishes nothing: messages, chunks that are not joined to others, and values in commands."""
     max_publish_bps: int = 200_000_000
     max_publish_messages_per_s: int = 20_000
+    max_half_message_bytes: int = 32 * 1024 * 1024
+    """Of all connections together."""
+    half_message_deadline_s: float = 10.0
     handshake_deadline_s: float = 5.0
     connect_deadline_s: float = 30.0
     ping_interval_s: float = 10.0

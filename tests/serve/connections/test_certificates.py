@@ -18,6 +18,8 @@ from penstock.serve.connections.certificates import ReloadableTls, load_tls
 from penstock.serve.logs import configure_logs
 from tests.support.tls import Files, connect, trusting
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:

@@ -1,64 +1,94 @@
-"""A connection: one RTMP connection and its session.
+"""One RTMP connection: a transport, a session, and what waits to be sent.
 
-Owns reading, turns, the event loop's interest in the socket, and the end. What is sent in which order is `outlet`'s
-matter, and what events mean is `broker`'s.
+Owns reading, the turns in which it works, the rates at which its peer may ask for work, the loop's interest in the
+socket, and the end. In which order bytes go out is the send queue's matter, and what events mean is the owner's.
+
+A turn ends when `Loop.turn_ends_at` has come; what is left asks for another one. A peer that asks for more than its
+allowance is not read for a while; one that keeps doing so is closed by the reaper.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Final, Protocol
 
 from penstock.errors import ProtocolViolation
 from penstock.protocol.events import Event, MediaReceived, PlayEnded, PublishEnded
 from penstock.protocol.server_session import ServerSession
-from penstock.serve.connections.send_queue import SELECTIVE_BATCH_BYTES, SELECTIVE_QUEUE_BYTES, SendQueue
+from penstock.serve.connections.peer_rates import PeerRates
+from penstock.serve.connections.send_queue import (
+    FILTERED_BATCH_BYTES,
+    FILTERED_QUEUE_BYTES,
+    MediaSource,
+    SendQueue,
+    Sent,
+)
 from penstock.serve.connections.transport import Transport
-from penstock.serve.reactor import READ, WRITE, Timer
+from penstock.serve.reactor import ERROR, HANG_UP, READ, WRITE, Loop, Timer
+from penstock.serve.settings import ServerSettings
 
-if TYPE_CHECKING:
-    from penstock.serve.streams.broker import Broker
-    from penstock.serve.streams.live_stream import LiveStream
-
-_RECEIVE_BYTES = 64 * 1024
-_READS_PER_TURN = 4
-"""A fast publisher gives way to others after this many reads."""
-_QUIET_RECEIVE_BYTES = 8 * 1024
-"""Who publishes nothing has little to say; what it asks for in one read is answered before the answers are counted."""
-_MEDIA_PER_TURN = 2048
-"""A message can be as short as one byte, and an aggregate can hold a million of them: the others come in between."""
-_EVENT_COST = 32
-"""What other events count as: a play may take as long as so many frames."""
-_NEXT_TURN_S = 0.001
+_RECEIVE_BYTES: Final = 64 * 1024
+_QUIET_RECEIVE_BYTES: Final = 8 * 1024
+"""Who publishes nothing has little to say."""
+_READS_PER_TURN: Final = 4
+_MEDIA_PER_LOOK: Final = 16
+"""Messages between two looks at the clock: one takes some five microseconds."""
 
 
-class Measure(NamedTuple):
-    """What had come from a connection by a time."""
+class MediaSink(Protocol):
+    """A live stream, as what a connection publishes to."""
 
-    at: float
-    received_bytes: int
-    handled: int
+    @property
+    def key(self) -> str:
+        """Its name, APP/STREAM."""
+
+    @property
+    def has_viewers(self) -> bool:
+        """Whether anybody waits for what is published."""
+
+    def take_media(self, type_id: int, timestamp_ms: int, payload: bytes, now: float) -> None:
+        """Take an audio or video message."""
 
 
-class Rate(NamedTuple):
-    """What comes from a connection, each second."""
+class ConnectionOwner(Protocol):
+    """Whoever decides what events of connections lead to."""
 
-    bits: float
-    messages: float
+    @property
+    def settings(self) -> ServerSettings:
+        """The limits in force."""
+
+    def on_event(self, connection: "RtmpConnection", event: Event) -> None:
+        """Deal with one event."""
+
+    def on_input_held(self, change_bytes: int) -> None:
+        """A connection holds more or less of what its peer sent and did not finish."""
+
+    def on_violation(self, connection: "RtmpConnection", violation: ProtocolViolation) -> None:
+        """A peer broke the protocol."""
+
+    def on_bug(self, connection: "RtmpConnection", error: Exception) -> None:
+        """One exception costs one connection."""
+
+    def on_closed(self, connection: "RtmpConnection", reason: str) -> None:
+        """A connection is gone; what it did has ended already."""
 
 
-class RtmpConnection(SendQueue):
+class RtmpConnection:
     """One connection."""
 
     __slots__ = (
-        "_broker",
         "_events",
-        "_handled",
-        "_has_rest",
-        "_is_gathered",
-        "_is_patient",
+        "_held_bytes",
+        "_is_asked",
+        "_is_closed",
+        "_is_coalesced",
         "_is_reading",
-        "_measures",
+        "_loop",
+        "_owner",
+        "_pause",
+        "_transport",
         "_turn",
         "_wakes_from",
+        "_wants_coalescing",
+        "_write_blocked",
         "address",
         "app",
         "app_query",
@@ -72,25 +102,29 @@ class RtmpConnection(SendQueue):
         "heard_at",
         "id",
         "is_encrypted",
+        "last_words",
         "on_close",
         "opened_at",
         "pinged_at",
+        "plays",
         "publications",
+        "queue",
+        "rates",
         "round_trip_ms",
         "session",
     )
 
     def __init__(
         self,
-        peer_id: str,
+        connection_id: str,
         address: str,
         transport: Transport,
         session: ServerSession,
-        broker: "Broker",
+        *,
+        loop: Loop,
+        owner: ConnectionOwner,
     ) -> None:
-        reactor = broker.reactor
-        super().__init__(transport, reactor)
-        self.id = peer_id
+        self.id = connection_id
         self.address = address
         self.session = session
         self.descriptor = transport.descriptor
@@ -99,103 +133,262 @@ class RtmpConnection(SendQueue):
         self.app = ""
         self.app_query: str | None = None
         self.client = ""
-        self.opened_at = self.heard_at = self.pinged_at = self.asked_at = reactor.now
+        now = loop.now
+        self.opened_at = self.heard_at = self.pinged_at = self.asked_at = now
         self.handshaken_at: float | None = None
         self.connected_at: float | None = None
         self.round_trip_ms: int | None = None
         self.close_when_sent = False
-        self.publications: dict[int, LiveStream] = {}
-        self._broker = broker
+        self.last_words: Callable[[], None] | None = None
+        """Lets the session say something more when everything else is sent, just before it is closed."""
         self.on_close: Callable[[], None] | None = None
-        self._is_gathered = False
-        self._is_patient = False
+        self.publications: dict[int, MediaSink] = {}
+        """What it publishes, by message stream."""
+        self.plays: dict[int, MediaSource] = {}
+        """What it watches, by message stream."""
+        self.queue = SendQueue(transport, self.plays)
+        self._transport = transport
+        self._loop = loop
+        self._owner = owner
+        self._is_closed = False
+        self._is_asked = False
+        """Whether somebody has asked for a turn of it."""
+        self._is_coalesced = False
+        self._wants_coalescing = False
         self._is_reading = True
-        self._has_rest = False
-        """Whether the session has events that were left for another turn."""
-        self._turn: Timer | None = None
-        self._handled = 0
-        """Messages taken from it; a request counts as several, since it costs as much."""
+        self._write_blocked = False
         self._wakes_from = 1
-        self._measures = (Measure(reactor.now, 0, 0),) * 2
+        self._held_bytes = 0
+        self.rates = PeerRates(owner.settings, now)
+        self._pause: Timer | None = None
         self._events = READ
-        reactor.add(self.descriptor, READ, self._on_ready)
+        self._turn = loop.add(self.descriptor, READ, self._on_turn)
+        # What came with the handshake of TLS is there already, and no event will tell.
+        if self.is_encrypted:
+            self._turn.events |= READ
+            loop.queue(self._turn)
 
     @property
     def is_closed(self) -> bool:
         """Whether it is gone."""
         return self._is_closed
 
-    def measure(self, now: float) -> Rate:
-        """What came since the measure before last, so that one burst is not taken for a rate."""
-        before, last = self._measures
-        self._measures = (last, Measure(now, self.session.received_bytes, self._handled))
-        seconds = max(now - before.at, 1.0)
-        bits = 8 * (self.session.received_bytes - before.received_bytes)
-        return Rate(bits / seconds, (self._handled - before.handled) / seconds)
+    @property
+    def held_bytes(self) -> int:
+        """What it makes us hold of messages that are not whole."""
+        return self._held_bytes
 
-    # Reading.
+    # Turns.
 
-    def _on_ready(self, events: int) -> None:
+    def request_turn(self) -> None:
+        """There is something to do for it: in a turn of its own, which is charged to it."""
+        if not self._is_closed:
+            self._is_asked = True
+            self._loop.queue(self._turn)
+
+    def _on_turn(self, events: int) -> None:
         try:
-            if events & WRITE:
-                self.flush_output()
-            if events & ~WRITE and not self._is_closed:
+            if events & ~WRITE and self._is_reading:
                 self._read()
-                # Under TLS reading may leave something to be sent: a step of the handshake, say.
-                if self.is_encrypted and not self._is_closed and not self._transport.flush():
-                    self.want_write()
-            if not events and not self._is_closed:
-                self.handle_events()
+            elif self._may_go_on and self.session.is_unfinished:
+                self._handle_events()
+            if self._is_closed:
+                return
+            if not self._is_reading and events & (HANG_UP | ERROR):
+                # It would be told again at once, for as long as we do not read.
+                self.close("connection lost")
+                return
+            if self._is_asked or events & WRITE or self.queue.queued_bytes or self.is_encrypted:
+                self._work_and_send(is_writable=bool(events & WRITE) or not self._write_blocked)
+            self._update_interest()
         except ProtocolViolation as violation:
-            self._broker.on_violation(self, violation)
+            self._owner.on_violation(self, violation)
         except OSError as error:
             self.close(f"connection lost: {error.strerror or error}")
         except Exception as error:
-            self._broker.on_bug(self, error)
+            self._owner.on_bug(self, error)
+
+    def _work_and_send(self, *, is_writable: bool) -> None:
+        self._is_asked = False
+        for play in list(self.plays.values()):
+            play.work(self._loop.now)
+        if is_writable:
+            self._send_some()
+
+    def _is_late(self) -> bool:
+        return self._loop.clock() >= self._loop.turn_ends_at
+
+    # Reading.
 
     def _read(self) -> None:
         size = _RECEIVE_BYTES if self.publications else _QUIET_RECEIVE_BYTES
         for _ in range(_READS_PER_TURN):
             data = self._transport.receive(size)
             if data is None:
-                return
+                break
             if not data:
                 self.close("closed by the peer")
                 return
-            self.heard_at = self._reactor.now
-            self.session.receive_data(data)
-            self.handle_events()
+            self.heard_at = self._loop.now
+            self.session.receive_data(data, self._loop.now)
+            self._handle_events()
+            if self._is_closed:
+                return
             if self._wakes_from > 1 and self.session.buffered_bytes:
                 self.wake_up()
-            if len(data) < size or self._is_closed or not self._is_reading:
+            if self.session.is_unfinished or not self._may_go_on:
                 return
-        if self._is_gathered:
-            # There is more, and nobody would look at it before the next interval.
-            self._take_turn_later()
+            if len(data) < size:
+                break
+        else:
+            if self._is_coalesced:
+                # There is more, and nobody would look at it before the next interval.
+                self._turn.events |= READ
+                self._loop.queue(self._turn)
 
-    def handle_events(self) -> None:
-        """Deal with the events that are there, at most one turn of them, then send what the session has to say."""
-        session = self.session
+    def _handle_events(self) -> None:
+        """Deal with what has come until the turn is over, and queue what the session has to say."""
+        session, now = self.session, self._loop.now
         next_event = session.next_event
-        take_media = self._broker.take_media
-        left = _MEDIA_PER_TURN
-        while left > 0 and (event := next_event()) is not None:
-            left -= 1
+        left = _MEDIA_PER_LOOK
+        while True:
+            event = next_event()
             if isinstance(event, MediaReceived):
-                take_media(self, event)
-            else:
-                self._broker.on_event(self, event)
+                type_id, stream_id, timestamp_ms, payload = event
+                self.publications[stream_id].take_media(type_id, timestamp_ms, payload, now)
+                left -= 1
+                if left:
+                    continue
+                left = _MEDIA_PER_LOOK
+            elif event is not None:
+                self._owner.on_event(self, event)
                 if self._is_closed:
                     return
-                # What it asks for is as large as the stream's publisher has made it: a play brings set-up.
-                left = 0 if self._queued_bytes >= self._max_queued_bytes else left - _EVENT_COST
-        self._has_rest = left <= 0
-        self._handled += _MEDIA_PER_TURN - left
-        reply = session.data_to_send()
-        if reply:
-            self.queue(reply)
-            self.flush_output()
+            if session.pending_reply_bytes:
+                self.queue.put(session.data_to_send())
+            if event is None and not (session.is_unfinished and self._may_go_on):
+                break
+            if self._is_late():
+                break
+        if session.pending_reply_bytes or self.handshaken_at is None:
+            self.queue.put(session.data_to_send())
+        self._charge_input()
+
+    @property
+    def _may_go_on(self) -> bool:
+        """Not while its answers are not read, nor while it is slowed down."""
+        return self._pause is None and self.queue.queued_bytes < self._max_queued_bytes
+
+    @property
+    def _max_queued_bytes(self) -> int:
+        limit = self._owner.settings.max_unread_reply_bytes
+        # Media may stand in the queue of viewers as well, and the codec configuration for those who join.
+        return limit + FILTERED_QUEUE_BYTES + FILTERED_BATCH_BYTES if self.plays else limit
+
+    # Rates.
+
+    def charge(self, units: int) -> None:
+        """Count work that its peer has caused toward what it may ask for."""
+        if units:
+            self.rates.charge(units, self._loop.now)
+            self._pause_if_too_fast()
+
+    def update_rates(self) -> None:
+        """It has begun or ceased to publish."""
+        self.rates.change(self._owner.settings, self._loop.now, is_publishing=bool(self.publications))
+
+    def _charge_input(self) -> None:
+        session = self.session
+        self.rates.charge_input(session.work_done, session.received_bytes, self._loop.now)
+        self._pause_if_too_fast()
+        held_bytes = session.buffered_bytes
+        if held_bytes != self._held_bytes:
+            change_bytes, self._held_bytes = held_bytes - self._held_bytes, held_bytes
+            self._owner.on_input_held(change_bytes)
+
+    def _pause_if_too_fast(self) -> None:
+        if self.rates.paused_until > self._loop.now and self._pause is None:
+            self._pause = self._loop.call_at(self.rates.paused_until, self._end_pause)
+
+    def _end_pause(self) -> None:
+        self._pause = None
+        self._pause_if_too_fast()
         self._update_interest()
+
+    # Sending.
+
+    def send_session_data(self) -> None:
+        """Queue and send what the session was told to say."""
+        self.queue.put(self.session.data_to_send())
+        if not self._write_blocked:
+            self.send()
+
+    def send_now(self, data: bytes) -> int:
+        """Send past the queue, which must be empty. How much was taken; -1 if the connection is lost."""
+        try:
+            sent = self._transport.send(data)
+            if not self._transport.flush():
+                self.want_write()
+        except OSError:
+            return -1
+        return sent
+
+    def send(self) -> None:
+        """Send what can be sent in this turn, in order. What is left waits until the peer reads, or for another."""
+        if not self._is_closed:
+            self._send_some()
+            self._update_interest()
+
+    def _send_some(self) -> None:
+        try:
+            sent = Sent.BLOCKED
+            # Again at the end, as TLS may have taken bytes and not passed them on.
+            if self._transport.flush():
+                sent = self.queue.send(self._loop.now, self._is_late)
+                if sent is Sent.ALL and not self._transport.flush():
+                    sent = Sent.BLOCKED
+        except OSError as error:
+            self.close(f"connection lost: {error.strerror or error}")
+            return
+        self._write_blocked = sent is Sent.BLOCKED
+        if sent is Sent.UNFINISHED:
+            self.request_turn()
+        elif sent is Sent.ALL and self.close_when_sent:
+            last_words, self.last_words = self.last_words, None
+            if last_words is None:
+                self.close("closed by the server")
+            else:
+                last_words()
+                self.send_session_data()
+
+    def want_write(self) -> None:
+        """Wake up when the peer has read something."""
+        self._write_blocked = True
+        self._update_interest()
+
+    # The socket.
+
+    def coalesce(self, *, wants_coalescing: bool) -> None:
+        """Read at once, or a little later and more at a time. One that has to read first is looked at at once."""
+        self._wants_coalescing = wants_coalescing
+        self._update_interest()
+
+    def _update_interest(self) -> None:
+        """Read no more from one who does not read our answers, asks for too much, or whose request is undecided."""
+        if self._is_closed:
+            return
+        may_go_on = self._may_go_on
+        if may_go_on and self.session.is_unfinished:
+            self._loop.queue(self._turn)
+        self._is_reading = may_go_on and not self.session.is_held and not self.session.is_unfinished
+        events = (READ if self._is_reading else 0) | (WRITE if self._write_blocked else 0)
+        is_coalesced = self._wants_coalescing and not events & WRITE
+        if is_coalesced != self._is_coalesced:
+            self._is_coalesced = is_coalesced
+            self._loop.coalesce(self.descriptor, events, is_coalesced=is_coalesced)
+        elif events != self._events:
+            self._loop.modify(self.descriptor, events)
+        self._events = events
 
     def doze(self, least_bytes: int) -> None:
         """Read when so much has come, as of a frame of video, and not for each message that comes before it."""
@@ -210,7 +403,7 @@ class RtmpConnection(SendQueue):
     def read_now(self) -> None:
         """Read what is there, unless it has to wait for something else."""
         if self._is_reading and not self._is_closed:
-            self._on_ready(READ)
+            self._on_turn(READ)
 
     def _wake_from(self, size: int) -> None:
         # Not a call for each little by which frames differ; never more than is asked for.
@@ -218,113 +411,29 @@ class RtmpConnection(SendQueue):
             self._wakes_from = size
             self._transport.wake_from(size)
 
-    # Sending.
-
-    def send_session_data(self) -> None:
-        """Queue and send what the session was told to say."""
-        reply = self.session.data_to_send()
-        if reply:
-            self.queue(reply)
-            self.flush_output()
-
-    def send_now(self, data: bytes) -> int:
-        """Send past the queue, which must be empty. How much was taken; -1 if the connection is lost."""
-        try:
-            sent = self._transport.send(data)
-            if not self._transport.flush():
-                self.want_write()
-        except OSError:
-            return -1
-        return sent
-
-    def flush_output(self) -> None:
-        """Send all that can be sent, in order. What is left waits until the connection reads."""
-        if self._is_closed:
-            return
-        try:
-            # Again at the end, as TLS may have taken bytes and not passed them on.
-            is_done = self._transport.flush() and self._send_all() and self._transport.flush()
-        except OSError as error:
-            self.close(f"connection lost: {error.strerror or error}")
-            return
-        if is_done and self.close_when_sent:
-            self.close("closed by the server")
-            return
-        self._want(READ if is_done else READ | WRITE)
-        if not self._is_reading:
-            self._update_interest()
-
-    # The socket.
-
-    def want_write(self) -> None:
-        """Wake up when the connection has read something."""
-        self._want(READ | WRITE)
-
-    def gather(self, *, is_patient: bool) -> None:
-        """Read at once, or a little later and more at a time. One that has to read first is looked at at once."""
-        self._is_patient = is_patient
-        self._wait_for(self._events)
-
-    def _want(self, events: int) -> None:
-        self._wait_for(events if self._is_reading else events & ~READ)
-
-    def _wait_for(self, events: int) -> None:
-        if self._is_closed:
-            return
-        is_gathered = self._is_patient and not events & WRITE
-        if is_gathered != self._is_gathered:
-            self._is_gathered = is_gathered
-            self._reactor.gather(self.descriptor, events, is_gathered=is_gathered)
-        elif events != self._events:
-            self._reactor.modify(self.descriptor, events)
-        self._events = events
-
-    def _update_interest(self) -> None:
-        """Read no more from one who does not read our answers, or whose request is not decided yet."""
-        may_go_on = not self.session.is_held and self._queued_bytes < self._max_queued_bytes
-        if may_go_on and self._has_rest:
-            self._take_turn_later()
-        is_reading = may_go_on and not self._has_rest
-        if is_reading != self._is_reading:
-            self._is_reading = is_reading
-            self._want((self._events & WRITE) | READ)
-
-    @property
-    def _max_queued_bytes(self) -> int:
-        limit = self._broker.settings.max_unread_reply_bytes
-        # Media may stand in the queue of viewers as well, and set-up for those who join.
-        return limit + SELECTIVE_QUEUE_BYTES + SELECTIVE_BATCH_BYTES if self.viewers else limit
-
-    def _take_turn_later(self) -> None:
-        if self._turn is None:
-            self._turn = self._reactor.call_later(_NEXT_TURN_S, self._take_turn)
-
-    def _take_turn(self) -> None:
-        self._turn = None
-        self._on_ready(READ if self._is_reading else 0)
-
-    def resume(self) -> None:
-        """A decision was made: read on, what is buffered first."""
-        self._on_ready(0)
+    # The end.
 
     def close(self, reason: str) -> None:
         """The end of the connection, whatever the reason."""
         if self._is_closed:
             return
         self._is_closed = True
-        self._reactor.remove(self.descriptor)
+        if self._pause is not None:
+            self._pause.cancel()
+        self._loop.remove(self.descriptor)
         self.session.receive_eof()
         while (event := self.session.next_event()) is not None:
             # A request that was not looked at yet has nobody any more to be granted to.
             if isinstance(event, PublishEnded | PlayEnded):
                 self._end_with(event)
         self._transport.close()
+        self._owner.on_input_held(-self._held_bytes)
         if self.on_close is not None:
             self.on_close()
-        self._broker.on_closed(self, reason)
+        self._owner.on_closed(self, reason)
 
     def _end_with(self, event: Event) -> None:
         try:
-            self._broker.on_event(self, event)
+            self._owner.on_event(self, event)
         except Exception as error:
-            self._broker.on_bug(self, error)
+            self._owner.on_bug(self, error)

@@ -1,170 +1,139 @@
-"""A send queue: the order in which bytes go out to one connection.
+"""A send queue: the order in which bytes go out on one connection.
 
-Owns the rule of output: a half-sent message is finished first, then what was queued for this connection, then
-the log from where its viewer is. Whether the socket can take more, and what its end means, is `connection`'s matter.
+Owns the rule of output: a half-sent message is finished first, then what was queued for this connection alone, then the
+log from where its viewer is. Stops when the socket is full, or when its time is over. What the end of the connection
+means, and when to go on, is the connection's matter.
 """
 
+import enum
 from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
 
 from penstock.serve.connections.transport import Transport
-from penstock.serve.reactor import Reactor
-from penstock.serve.streams.viewer import Viewer
 
-SELECTIVE_BATCH_BYTES = 64 * 1024
-SELECTIVE_QUEUE_BYTES = 128 * 1024
-_REST_BYTES = 1024 * 1024
+FILTERED_BATCH_BYTES: Final = 64 * 1024
+FILTERED_QUEUE_BYTES: Final = 128 * 1024
+_JOINED_BYTES: Final = 16 * 1024
+"""Pieces up to this together are sent by one call; larger ones are not copied for that."""
+
+
+class Sent(enum.Enum):
+    """How far sending came."""
+
+    ALL = "nothing is left"
+    BLOCKED = "the peer has to read first"
+    UNFINISHED = "the time was over"
+    QUEUED = "something was queued that comes first"
+
+
+class MediaSource(Protocol):
+    """One play of a connection, as the source of what is sent."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is sent the shared encoding straight from the log."""
+
+    @property
+    def log_bytes(self) -> int:
+        """What it was sent straight from the log, past the queue."""
+
+    def work(self, now: float) -> None:
+        """Do what has come up since the last turn: begin, go on, or end."""
+
+    def finish_message(self, transport: Transport, now: float) -> bool:
+        """Send the rest of a half-sent message. False if the peer has to read first."""
+
+    def leave_step(self) -> None:
+        """Something else is to be sent first."""
+
+    def send_log(self, transport: Transport, now: float, is_late: Callable[[], bool]) -> Sent:
+        """Send the log from its place on, at least a little."""
+
+    def take_filtered(self, max_bytes: int, now: float) -> bytes | None:
+        """What comes next, fitted to it: b"" if it wants nothing of that; None if it has had everything."""
 
 
 class SendQueue:
-    """What waits to be sent to one connection, and how it is sent."""
+    """What waits to be sent on one connection, and how it is sent."""
 
-    __slots__ = (
-        "_is_closed",
-        "_queue",
-        "_queued_bytes",
-        "_reactor",
-        "_transport",
-        "reply_stalled_since",
-        "sent_private_bytes",
-        "viewers",
-    )
+    __slots__ = ("_pieces", "_plays", "_transport", "queued_bytes", "sent_bytes", "stalled_since")
 
-    def __init__(self, transport: Transport, reactor: Reactor) -> None:
+    def __init__(self, transport: Transport, plays: Mapping[int, MediaSource]) -> None:
         self._transport = transport
-        self._reactor = reactor
-        self._queue: deque[bytes | memoryview] = deque()
-        self._queued_bytes = 0
-        self._is_closed = False
-        self.reply_stalled_since: float | None = None
-        self.sent_private_bytes = 0
-        self.viewers: dict[int, Viewer] = {}
-
-    @property
-    def plays(self) -> int:
-        """How many streams it watches."""
-        return len(self.viewers)
-
-    @property
-    def queued_bytes(self) -> int:
+        self._plays = plays
+        self._pieces: deque[bytes | memoryview] = deque()
+        self.queued_bytes = 0
         """Bytes that wait for this connection alone."""
-        return self._queued_bytes
+        self.sent_bytes = 0
+        """Bytes of the queue that were sent; what is sent from the log is counted by its viewers."""
+        self.stalled_since: float | None = None
+        """Since when the peer has not read what is queued."""
 
-    def queue(self, data: bytes) -> None:
-        """Bytes for this connection alone, sent at the next boundary between messages."""
-        self._queue.append(data)
-        self._queued_bytes += len(data)
+    def put(self, data: bytes) -> None:
+        """Queue bytes for this connection alone, to be sent at the next boundary between messages."""
+        if data:
+            self._pieces.append(data)
+            self.queued_bytes += len(data)
 
-    def queue_first(self, data: bytes) -> None:
-        """The rest of a message that is half out: before everything else."""
-        self._queue.appendleft(data)
-        self._queued_bytes += len(data)
+    def put_first(self, data: bytes) -> None:
+        """Queue the rest of a half-sent message: before everything else."""
+        if data:
+            self._pieces.appendleft(data)
+            self.queued_bytes += len(data)
 
-    def queue_rest(self, viewer: Viewer) -> None:
-        """Queue what a viewer has yet to be sent, at the end of its stream; of one far behind, the message in hand."""
-        cursor = viewer.cursor
-        if cursor is None or viewer.is_in_step or self._is_closed:
-            return
-        wants_all = cursor.lag_bytes <= _REST_BYTES
-        while (piece := cursor.next_range()) is not None and (wants_all or cursor.is_inside_message):
-            entry = piece.segment.entry_at(piece.position)
-            size = entry.position + entry.encoded_bytes - piece.position
-            if entry.position < piece.position:
-                self.queue_first(piece.segment.read(piece.position, size))
-            elif viewer.track_filter.wants(entry.kind):
-                self.queue(viewer.track_filter.fit(piece.segment.read(piece.position, size)))
-            cursor.advance(size)
-
-    def _send_all(self) -> bool:
-        """Send until nothing is left, or the connection has to read first: False."""
-        viewer = self._shared_viewer()
-        if viewer is not None and viewer.cursor is not None:
-            if not viewer.is_in_step and viewer.cursor.is_inside_message and not self._finish_message(viewer):
-                return False
-            if self._queue and viewer.is_in_step and viewer.live_stream is not None:
-                viewer.live_stream.fall_out(viewer)
+    def send(self, now: float, is_late: Callable[[], bool]) -> Sent:
+        """Send until nothing is left, the peer has to read first, or it is late; at least a little."""
+        shared = self._shared_source()
+        if shared is not None:
+            if not shared.finish_message(self._transport, now):
+                return Sent.BLOCKED
+            if self._pieces:
+                shared.leave_step()
         while True:
-            if not self._send_queue():
-                return False
-            if viewer is not None and viewer.cursor is not None:
-                return viewer.is_in_step or self._send_log(viewer)
-            if not self._fill_from_selective():
-                return True
+            if not self._send_pieces(now):
+                return Sent.BLOCKED
+            if shared is not None:
+                sent = shared.send_log(self._transport, now, is_late)
+                if sent is not Sent.QUEUED:
+                    return sent
+            elif not self._fill_from_filtered(now) and not self._pieces:
+                return Sent.ALL
+            if is_late():
+                return Sent.UNFINISHED
 
-    def _shared_viewer(self) -> Viewer | None:
-        if len(self.viewers) != 1:
+    def _shared_source(self) -> MediaSource | None:
+        if len(self._plays) != 1:
             return None
-        (viewer,) = self.viewers.values()
-        return viewer if viewer.is_shared else None
+        (source,) = self._plays.values()
+        return source if source.is_shared else None
 
-    def _send_queue(self) -> bool:
-        queue = self._queue
-        while queue:
-            data = queue[0] if len(queue) == 1 else b"".join(queue)
+    def _send_pieces(self, now: float) -> bool:
+        pieces = self._pieces
+        while pieces:
+            data = pieces.popleft()
+            while pieces and len(data) + len(pieces[0]) <= _JOINED_BYTES:
+                data = b"".join((data, pieces.popleft()))
             sent = self._transport.send(data)
-            queue.clear()
-            self._queued_bytes -= sent
-            self.sent_private_bytes += sent
+            self.queued_bytes -= sent
+            self.sent_bytes += sent
             if sent < len(data):
-                # A view, since a slow connection takes a large message in many pieces.
-                queue.append(memoryview(data)[sent:])
-                if self.reply_stalled_since is None:
-                    self.reply_stalled_since = self._reactor.now
+                # A view, since a slow peer takes a large message in many pieces.
+                pieces.appendleft(memoryview(data)[sent:])
+                if self.stalled_since is None:
+                    self.stalled_since = now
                 return False
-        self.reply_stalled_since = None
+        self.stalled_since = None
         return True
 
-    def _finish_message(self, viewer: Viewer) -> bool:
-        cursor = viewer.cursor
-        if cursor is None or (piece := cursor.next_range()) is None:
-            return True
-        entry = piece.segment.entry_at(piece.position)
-        size = entry.position + entry.encoded_bytes - piece.position
-        # Not a copy of the rest: of a large picture it would be made anew for each little that a slow connection takes.
-        sent = self._transport.send_from(piece.segment.buffer, piece.position - piece.segment.start, size)
-        if cursor.advance(sent):
-            viewer.progressed_at = self._reactor.now
-        return sent == size
-
-    def _send_log(self, viewer: Viewer) -> bool:
-        """Send the log from the viewer's place. True when it is in step, or waits for a place."""
-        live_stream, cursor = viewer.live_stream, viewer.cursor
-        while live_stream is not None and cursor is not None:
-            piece = cursor.next_range()
-            if piece is None:
-                if cursor.is_in_step:
-                    live_stream.catch_up(viewer)
-                    return True
-                if not live_stream.skip(viewer, self._reactor.now):
-                    return True
-                if not self._send_queue():
-                    return False
-                cursor = viewer.cursor
-                continue
-            sent = self._transport.send_from(piece.segment.buffer, piece.position - piece.segment.start, piece.size)
-            if cursor.advance(sent):
-                viewer.progressed_at = self._reactor.now
-                viewer.is_warned = False
-            if sent < piece.size:
-                return False
-        return True
-
-    def _fill_from_selective(self) -> bool:
+    def _fill_from_filtered(self, now: float) -> bool:
         """Move some of the log into the queue for viewers with wishes of their own. False if all are in step."""
         has_filled = False
-        for viewer in list(self.viewers.values()):
-            live_stream, cursor = viewer.live_stream, viewer.cursor
-            if live_stream is None or cursor is None or self._queued_bytes >= SELECTIVE_QUEUE_BYTES:
-                continue
-            piece = cursor.next_range()
-            if piece is None:
-                if not cursor.is_in_step:
-                    has_filled = live_stream.skip(viewer, self._reactor.now) or has_filled
-                continue
-            entries = piece.segment.entries_from(piece.position, SELECTIVE_BATCH_BYTES)
-            data = viewer.track_filter.read(piece.segment, entries)
-            cursor.advance(sum(entry.encoded_bytes for entry in entries))
-            viewer.progressed_at = self._reactor.now
-            if data:
-                self.queue(data)
-            has_filled = True
+        for source in list(self._plays.values()):
+            if self.queued_bytes >= FILTERED_QUEUE_BYTES:
+                return True
+            data = source.take_filtered(FILTERED_BATCH_BYTES, now)
+            if data is not None:
+                self.put(data)
+                has_filled = True
         return has_filled

@@ -1,0 +1,74 @@
+"""Allowances: how much somebody may do each second, with some saved up for bursts.
+
+Owns the arithmetic of token buckets, and how addresses are counted together. Knows no sockets and no clock.
+"""
+
+from ipaddress import IPv6Address, ip_address
+
+_MAX_ADDRESSES = 10_000
+
+
+class Allowance:
+    """So much per second. What is not used is saved up to a bound; what was overdrawn has to be waited for."""
+
+    __slots__ = ("_at", "_left", "burst", "per_s")
+
+    def __init__(self, per_s: float, burst: float, now: float) -> None:
+        self.per_s = per_s
+        self.burst = burst
+        self._left = burst
+        self._at = now
+
+    def spend(self, amount: float, now: float) -> float:
+        """How many seconds it takes until nothing is overdrawn; 0 if nothing is."""
+        self._save(now)
+        self._left -= amount
+        return -self._left / self.per_s if self._left < 0 else 0.0
+
+    def change(self, per_s: float, burst: float, now: float) -> None:
+        """Go on by another rate, with as large a part of its burst saved up, or overdrawn."""
+        self._save(now)
+        self._left *= burst / self.burst
+        self.per_s, self.burst = per_s, burst
+
+    def _save(self, now: float) -> None:
+        self._left = min(self.burst, self._left + (now - self._at) * self.per_s)
+        self._at = now
+
+
+class AddressAllowances:
+    """An allowance for each address that was seen lately."""
+
+    def __init__(self, per_s: float, burst: float) -> None:
+        self.per_s = per_s
+        self.burst = burst
+        self._by_address: dict[str, Allowance] = {}
+
+    def admits(self, address: str, now: float) -> bool:
+        """Whether one more is within what the address may do now."""
+        allowance = self._by_address.pop(address, None) or Allowance(self.per_s, self.burst, now)
+        # Back in as the newest: of too many addresses, those that were not seen for longest are forgotten.
+        self._by_address[address] = allowance
+        if len(self._by_address) > _MAX_ADDRESSES:
+            del self._by_address[next(iter(self._by_address))]
+        if allowance.spend(1.0, now) == 0.0:
+            return True
+        allowance.spend(-1.0, now)
+        return False
+
+
+def address_group(ip: str) -> str:
+    """What limits per address count: an IPv4 address, or the /64 network of an IPv6 one, which one host has whole."""
+    address = ip_address(ip.partition("%")[0])
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(IPv6Address(int(address) >> 64 << 64)) + "/64"
+    return str(address)
+
+
+def is_loopback(ip: str) -> bool:
+    """Whether it is this machine."""
+    address = ip_address(ip.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
