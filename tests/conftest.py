@@ -27,6 +27,8 @@ SIDE_BY_SIDE: Final = frozenset(
         "pipeline/transforms",
         "protocol",
         "relay",
+        "serve/connections",
+        "serve/streams",
     }
 )
 """Folders of tests that compute, or wait for Spark. A module there with a server or a measured time is marked alone."""

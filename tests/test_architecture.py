@@ -1,8 +1,10 @@
 """The shape of the building, held by reading the source of every module under src/penstock.
 
-Owns the import table, the list of what pure packages may not touch, and the bounds on files. Imports inside functions
-and under TYPE_CHECKING count like any other, but for circles. Each rule is shown to fail on a small tree of its own.
+Owns the import tables, the list of what pure packages may not touch, and the bounds on files and folders. Imports
+inside functions and under TYPE_CHECKING count like any other. Each rule is shown to fail on a small tree of its own.
 """
+
+# Long because: each rule stands beside the trees that break it.
 
 import ast
 import graphlib
@@ -36,8 +38,51 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {"errors", "facts", "config", "amf", "protocol", "media", "relay", "serve", "pipeline", "client", "tools"},
     "__main__": {"cli"},
 }
+# The rooms of serve: what each may import of the others. Modules beside the rooms are `serve` itself.
+ROOMS_MAY_IMPORT: dict[str, set[str]] = {
+    "connections": {"reactor", "settings", "logs"},
+    "streams": {"reactor", "settings", "logs", "connections"},
+    "recording": {"reactor", "settings", "logs", "connections", "streams"},
+    "telemetry": {"reactor", "settings", "logs", "connections", "streams", "recording"},
+    "http": {"reactor", "settings", "logs", "streams", "telemetry"},
+    "reactor": set(),
+    "settings": set(),
+    "logs": set(),
+    "welcome": set(),
+    "configured": {"settings", "recording", "telemetry"},
+    "server": {"reactor", "settings", "logs", "connections", "streams"},
+    "app": {
+        "configured",
+        "connections",
+        "http",
+        "logs",
+        "reactor",
+        "recording",
+        "server",
+        "settings",
+        "streams",
+        "telemetry",
+        "welcome",
+    },
+}
+MAX_MODULES = 16
+"""Of a folder: past about a dozen it has rooms."""
+FOLDERS_WITHOUT_ROOMS = {"protocol", "media", "pipeline", "pipeline/sources", "pipeline/transforms"}
+"""Larger ones, which are flat: the layers of the protocol, one codec to a module, and the pipeline as it is."""
 PURE = {"errors", "facts", "amf", "protocol", "media", "relay"}
-IMPURE_MODULES = {"asyncio", "socket", "time", "random", "secrets", "logging", "threading"}
+IMPURE_MODULES = {
+    "asyncio",
+    "socket",
+    "time",
+    "random",
+    "secrets",
+    "logging",
+    "threading",
+    "os",
+    "select",
+    "ctypes",
+    "datetime",
+}
 SPARK_ROW = "pipeline"
 
 MAX_LINES = 400
@@ -72,13 +117,9 @@ def read_modules(source: Path) -> dict[str, Module]:
     return modules
 
 
-def imported_names(module: Module, *, at_run_time: bool = False) -> Iterator[str]:
+def imported_names(module: Module) -> Iterator[str]:
     """Dotted names as deep as the statement goes: `from a.b import c` is a.b.c, be c a module or not."""
-    tree = ast.parse(module.text)
-    left_out = set(type_only_nodes(tree)) if at_run_time else set()
-    for node in ast.walk(tree):
-        if node in left_out:
-            continue
+    for node in ast.walk(ast.parse(module.text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -88,12 +129,6 @@ def imported_names(module: Module, *, at_run_time: bool = False) -> Iterator[str
                 parents = module.name.split(".")[: -levels_up or None]
                 base = ".".join([*parents, base] if base else parents)
             yield from (f"{base}.{alias.name}" for alias in node.names)
-
-
-def type_only_nodes(tree: ast.Module) -> Iterator[ast.AST]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            yield from (inner for statement in node.body for inner in ast.walk(statement))
 
 
 def imported_rows(module: Module, modules: dict[str, Module]) -> set[str]:
@@ -130,21 +165,44 @@ def impurities(modules: dict[str, Module]) -> list[str]:
 
 def impure_uses(module: Module) -> Iterator[str]:
     for name in imported_names(module):
-        if name.split(".")[0] in IMPURE_MODULES or name == "os.urandom":
+        if name.split(".")[0] in IMPURE_MODULES:
             yield name
     for node in ast.walk(ast.parse(module.text)):
-        if isinstance(node, ast.Attribute) and node.attr == "urandom":
-            yield f"urandom in line {node.lineno}"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+            yield f"open in line {node.lineno}"
+
+
+def room_of(dotted: str) -> str | None:
+    """The room of serve that a module is in, or the module beside the rooms."""
+    parts = dotted.split(".")
+    return parts[2] if parts[:2] == ["penstock", "serve"] and len(parts) > 2 else None
+
+
+def forbidden_between_rooms(modules: dict[str, Module]) -> list[str]:
+    found = []
+    for module in modules.values():
+        room = room_of(module.name)
+        if room is None:
+            continue
+        if room not in ROOMS_MAY_IMPORT:
+            found.append(f"{module.name} is in no room of the table")
+            continue
+        rooms = {other for name in imported_names(module) if (other := room_of(name)) is not None}
+        found += [f"{module.name} imports {other}" for other in sorted(rooms - ROOMS_MAY_IMPORT[room] - {room})]
+    return found
+
+
+def crowded_folders(source: Path) -> list[str]:
+    folders = (path for path in (source, *source.rglob("*")) if path.is_dir())
+    names = {folder.relative_to(source).as_posix(): len(list(folder.glob("*.py"))) for folder in folders}
+    return [name for name, count in names.items() if count > MAX_MODULES and name not in FOLDERS_WITHOUT_ROOMS]
 
 
 def import_cycle(modules: dict[str, Module]) -> list[str]:
-    """The modules of one cycle, the first also last; empty if there is none.
-
-    Names that only annotations need may point back: parts that call each other have to name each other's types.
-    """
+    """The modules of one cycle, the first also last; empty if there is none. Names for annotations alone count too."""
     graph = {}
     for module in modules.values():
-        names = imported_names(module, at_run_time=True)
+        names = imported_names(module)
         graph[module.name] = {found for name in names if (found := nearest_module(name, modules))}
     try:
         graphlib.TopologicalSorter(graph).prepare()
@@ -197,6 +255,14 @@ def test_only_the_pipeline_imports_pyspark() -> None:
 
 def test_pure_packages_touch_no_clock_socket_or_chance() -> None:
     assert impurities(read_modules(SOURCE)) == []
+
+
+def test_rooms_of_serve_import_only_what_is_below_them() -> None:
+    assert forbidden_between_rooms(read_modules(SOURCE)) == []
+
+
+def test_a_folder_of_many_modules_has_rooms() -> None:
+    assert crowded_folders(SOURCE) == []
 
 
 def test_modules_do_not_import_in_circles() -> None:
@@ -276,8 +342,7 @@ def test_spark_outside_the_pipeline_is_found(tmp_path: Path, file: str, text: st
         "from time import monotonic",
         "def f():\n    import random as dice",
         "from os import urandom",
-        "import os\nos.urandom(8)",
-        "import os as system\nkey = system.urandom",
+        "data = open('/etc/hosts').read()",
     ],
 )
 def test_an_impurity_is_found(tmp_path: Path, file: str, text: str) -> None:
@@ -299,12 +364,31 @@ def test_a_circle_of_imports_is_found(tmp_path: Path) -> None:
     assert set(cycle) == {"penstock.amf", "penstock.amf.amf0", "penstock.amf.amf3"}
 
 
-def test_a_circle_of_annotations_alone_is_none(tmp_path: Path) -> None:
+def test_a_circle_hidden_behind_annotations_is_found(tmp_path: Path) -> None:
     files = {
         "serve/a.py": "import penstock.serve.b",
         "serve/b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import penstock.serve.a",
     }
-    assert import_cycle(plant(tmp_path, files)) == []
+    assert set(import_cycle(plant(tmp_path, files))) == {"penstock.serve.a", "penstock.serve.b"}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "complaint"),
+    [
+        ("connections/a.py", "from penstock.serve.streams.broker import Broker", "connections.a imports streams"),
+        ("streams/a.py", "def f():\n    from penstock.serve.telemetry import metrics", "streams.a imports telemetry"),
+        ("recording/a.py", "import penstock.serve.http.server", "recording.a imports http"),
+        ("reactor.py", "from penstock.serve.connections import tls", "reactor imports connections"),
+        ("attic/a.py", "", "attic.a is in no room of the table"),
+    ],
+)
+def test_an_import_against_the_rooms_is_found(tmp_path: Path, file: str, text: str, complaint: str) -> None:
+    assert forbidden_between_rooms(plant(tmp_path, {f"serve/{file}": text})) == [f"penstock.serve.{complaint}"]
+
+
+def test_a_crowded_folder_is_found(tmp_path: Path) -> None:
+    plant(tmp_path, {f"serve/http/m{number}.py": "" for number in range(MAX_MODULES + 1)})
+    assert crowded_folders(tmp_path / "penstock") == ["serve/http"]
 
 
 def test_a_module_that_imports_itself_is_a_circle(tmp_path: Path) -> None:

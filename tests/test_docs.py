@@ -32,7 +32,7 @@ from penstock.protocol.command import Command
 from penstock.protocol.connection import ConnectionSettings
 from penstock.protocol.states import draw_transitions
 from penstock.protocol.status import StatusCode
-from penstock.serve.telemetry.meter import ROUND_BOUNDS_S
+from penstock.serve.streams.round_times import ROUND_BOUNDS_S
 from penstock.serve.telemetry.metrics import Exposition, Figures
 from tests.support.penstock_server import penstock_server
 from tests.test_architecture import MAY_IMPORT, PURE, REPOSITORY, SOURCE, read_modules

@@ -27,7 +27,7 @@ from penstock.protocol.handshake import NONCE_BYTES
 from penstock.protocol.message import Message
 from penstock.serve.connections.certificates import ReloadableTls
 from penstock.serve.connections.rtmp_connection import RtmpConnection
-from penstock.serve.connections.tls import TlsTransport
+from penstock.serve.connections.tls_acceptor import TlsAcceptor
 from penstock.serve.server import Server
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.observer import Observer
@@ -73,6 +73,9 @@ class Witness(Observer):
     first_frames: int = 0
     bugs: list[BaseException] = field(default_factory=list)
 
+    def tls_failed(self, address: str, reason: str) -> None:
+        self.reasons.append(reason)
+
     def connection_closed(self, peer: RtmpConnection, reason: str) -> None:
         self.reasons.append(reason)
 
@@ -104,18 +107,18 @@ class Live:
     @property
     def players(self) -> int:
         """How many peers have asked to play."""
-        return sum(peer.plays for peer in list(self.server.broker.connections.values()))
+        return sum(len(peer.plays) for peer in list(self.server.broker.connections.values()))
 
     @property
     def published_ms(self) -> int:
         """How far the stream has come, 0 if there is none."""
-        channel = self.server.broker.live_streams.get("live/s")
+        channel = self.server.broker.streams.get("live/s")
         return 0 if channel is None else channel.log.last_timestamp_ms
 
     @property
     def lagging(self) -> int:
         """How many viewers have yet to be sent something."""
-        channel = self.server.broker.live_streams["live/s"]
+        channel = self.server.broker.streams["live/s"]
         return sum(not viewer.is_in_step for viewer in list(channel.viewers))
 
     def wait_for_reason(self, reason: str) -> None:
@@ -137,19 +140,13 @@ class Live:
 
 
 @contextmanager
-def serving(folder: Path, settings: ServerSettings, socket_type: type[socket.socket] = socket.socket) -> Iterator[Live]:
-    """Run a server for the length of the block; its connections under TLS are sockets of this type."""
+def serving(folder: Path, settings: ServerSettings, acceptor_type: type[TlsAcceptor] = TlsAcceptor) -> Iterator[Live]:
+    """Run a server for the length of the block; its sockets under TLS pass through an acceptor of this type."""
     files = Files.made_in(folder)
-    tls = ReloadableTls(files.cert, files.key)
     witness = Witness()
     server = Server(settings, witness)
-
-    def wrap(connection: socket.socket) -> TlsTransport:
-        made = socket_type(fileno=connection.detach())
-        made.setblocking(False)
-        return tls.wrap(made)
-
-    port = server.listen("127.0.0.1", 0, wrap)
+    server.tls_acceptor = acceptor_type(server.reactor.call_from_thread)
+    port = server.listen("127.0.0.1", 0, ReloadableTls(files.cert, files.key))
     plain_port = server.listen("127.0.0.1", 0)
     live = Live(server, witness, port, plain_port, files, threading.Thread(target=server.run))
     live.thread.start()
@@ -180,7 +177,7 @@ def publishing(live: Live) -> Iterator[RtmpClient]:
         yield client
         client.end()
         # One who leaves with something unread resets the connection, and what it said last may be lost with that.
-        wait_until(lambda: "live/s" not in live.server.broker.live_streams)
+        wait_until(lambda: "live/s" not in live.server.broker.streams)
 
 
 def frames(count: int, *, frame_bytes: int, key_each: int, from_ms: int = 0) -> list[Sample]:
@@ -346,9 +343,16 @@ class Hesitant(socket.socket):
         return super().send(memoryview(data)[:1000], flags)
 
 
+class HesitantAcceptor(TlsAcceptor):
+    def accept(self, connection: socket.socket, *arguments: Any, **named: Any) -> None:
+        hesitant = Hesitant(fileno=connection.detach())
+        hesitant.setblocking(False)
+        super().accept(hesitant, *arguments, **named)
+
+
 def test_what_a_socket_does_not_take_at_once_is_sent_without_another_cause(tmp_path: Path) -> None:
     """Steps of the handshake, answers and the end of what was published: nothing comes after it that would push it."""
-    with serving(tmp_path, ServerSettings(ping_interval_s=60.0), Hesitant) as live:
+    with serving(tmp_path, ServerSettings(ping_interval_s=60.0), HesitantAcceptor) as live:
         published = frames(4, frame_bytes=40_000, key_each=25)
         with live.connect() as viewer, publishing(live) as client:
             client.send([VIDEO_SETUP, AUDIO_SETUP, *published])

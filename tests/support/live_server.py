@@ -20,7 +20,8 @@ from typing import Any
 
 from penstock.protocol.connection import ConnectionSettings
 from penstock.relay.log import LogLimits
-from penstock.serve.server import Server, raise_descriptor_limit
+from penstock.serve.connections.acceptor import raise_descriptor_limit
+from penstock.serve.server import Server
 from penstock.serve.settings import AppSettings, FlushPolicy, JoinPolicy, ServerSettings
 from penstock.serve.streams.observer import Observer
 from penstock.serve.streams.send_ring import open_send_ring

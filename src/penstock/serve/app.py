@@ -15,16 +15,16 @@ from penstock import __version__
 from penstock.config import Config
 from penstock.config_units import Address
 from penstock.errors import ConfigError
-from penstock.serve.configured import quota_limits_of, recording_settings_of, settings_of
+from penstock.serve.configured import file_modes_of, quota_limits_of, recording_settings_of, settings_of
+from penstock.serve.connections.acceptor import raise_descriptor_limit
 from penstock.serve.connections.certificates import ReloadableTls
-from penstock.serve.connections.transport import PlainTransport
 from penstock.serve.http.routes import OperatorRoutes
 from penstock.serve.http.server import HttpServer
 from penstock.serve.logs import configure_logs, get_logger, is_for_programs
 from penstock.serve.reactor import Reactor
 from penstock.serve.recording.listener import RecordingListener, RecordingLog
 from penstock.serve.recording.recorder import Recorder
-from penstock.serve.server import Server, TransportFactory, raise_descriptor_limit
+from penstock.serve.server import Server
 from penstock.serve.streams.memfd import MemfdStore, best_store
 from penstock.serve.streams.observer import Observer, ObserverGroup
 from penstock.serve.streams.send_ring import open_send_ring
@@ -85,7 +85,8 @@ class Program:
             rotate_bytes=config.rotate_bytes,
             max_total_bytes=config.max_total_bytes,
         )
-        return FactsWriter(self._config.facts_dir, self._config.server.id, boot_id, limits)
+        modes = file_modes_of(self._config)
+        return FactsWriter(self._config.facts_dir, self._config.server.id, boot_id, limits, modes=modes)
 
     def _make_facts_observer(self, meters: Meters, reactor: Reactor) -> FactsObserver | None:
         if self._facts is None:
@@ -111,11 +112,11 @@ class Program:
     def open(self) -> dict[str, tuple[str, int]]:
         """Take the addresses and start what runs beside the loop. The addresses, by what is served there."""
         config = self._config
-        addresses = {"rtmp": self._listen("rtmp.listen", config.rtmp.listen, PlainTransport)}
+        addresses = {"rtmp": self._listen("rtmp.listen", config.rtmp.listen)}
         tls = config.tls
         if tls.listen is not None and tls.cert is not None and tls.key is not None:
             self._tls = ReloadableTls(tls.cert, tls.key)
-            addresses["rtmps"] = self._listen("tls.listen", tls.listen, self._tls.wrap)
+            addresses["rtmps"] = self._listen("tls.listen", tls.listen, self._tls)
         if config.http.listen is not None:
             addresses["http"] = self._serve_http(config.http.listen)
         if self._facts is not None and self._facts_observer is not None:
@@ -128,16 +129,18 @@ class Program:
         self._log.info("server started", version=__version__, **how, **where)
         return addresses
 
-    def _listen(self, key: str, address: Address, wrap: TransportFactory) -> tuple[str, int]:
+    def _listen(self, key: str, address: Address, tls: ReloadableTls | None = None) -> tuple[str, int]:
         host = _host(address)
         try:
-            port = self.server.listen(host, address.port, wrap)
+            port = self.server.listen(host, address.port, tls)
         except OSError as error:
             raise ConfigError(f"{key}: cannot listen at {address}: {error.strerror}") from error
         return host, port
 
     def _serve_http(self, address: Address) -> tuple[str, int]:
-        self._http = HttpServer(OperatorRoutes(self.server.broker, self._metrics).routes())
+        self._http = HttpServer(
+            OperatorRoutes(self.server.reactor, self.server.broker, self.server.flusher, self._metrics).routes()
+        )
         host = _host(address)
         try:
             port = self._http.start(host, address.port)

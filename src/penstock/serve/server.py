@@ -1,60 +1,40 @@
-"""The server: listeners, limits on who gets in, the once-a-second sweep, and a graceful end.
+"""The server: connections from the acceptor to the broker, the flushes of each round, and a graceful end.
 
-Owns accepting and turning away, and the order of shutting down. What connections do is `broker`'s matter.
+Owns how the parts of the media path are joined, and the order of shutting down.
 """
 
-import errno
 import itertools
-import os
-import resource
 import secrets
-import socket
 import time
-from collections import Counter
 from collections.abc import Callable
-from ipaddress import ip_address
+from functools import partial
+from typing import Final
 
 from penstock.protocol.connection import MessageTrace
 from penstock.protocol.server_session import ServerSession
 from penstock.relay.segment import SegmentStore
+from penstock.serve.connections.acceptor import Accepted, Acceptor
+from penstock.serve.connections.certificates import ReloadableTls
 from penstock.serve.connections.rtmp_connection import RtmpConnection
-from penstock.serve.connections.transport import PlainTransport, Transport, prepare_socket
-from penstock.serve.reactor import READ, Reactor
+from penstock.serve.connections.tls_acceptor import TlsAcceptor
+from penstock.serve.connections.transport import PlainTransport, Transport
+from penstock.serve.logs import get_logger
+from penstock.serve.reactor import Reactor
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.broker import Broker
 from penstock.serve.streams.fan_out import FanOut
+from penstock.serve.streams.flusher import Flusher
 from penstock.serve.streams.memfd import best_store
 from penstock.serve.streams.observer import Observer
 from penstock.serve.streams.reaper import Reaper
 from penstock.serve.streams.send_ring import SendRing
 
-_BACKLOG = 4096
-_ACCEPTS_PER_TURN = 64
-_SWEEP_INTERVAL_S = 1.0
-_NO_DESCRIPTORS_PAUSE_S = 0.5
-_RESERVED_DESCRIPTORS = 64
-"""Not for connections: logs of streams, recordings and facts open files all the time, and must not fail for a crowd."""
-_GOODBYE_S = 2.0
-_OUT_OF_DESCRIPTORS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-
-TransportFactory = Callable[[socket.socket], Transport]
-
-
-def raise_descriptor_limit() -> int:
-    """Use all descriptors the system allows: each connection and each second of a stream is one."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
-
-
-def _is_reserved(descriptor: int) -> bool:
-    """The system gives the smallest number that is free, so the number tells how many may be left."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return descriptor >= limit - min(_RESERVED_DESCRIPTORS, limit // 4)
+_GOODBYE_S: Final = 2.0
+_EMPTY_CHECK_S: Final = 0.05
 
 
 class Server:
-    """Everything that runs in one process."""
+    """The media path of one process."""
 
     def __init__(
         self,
@@ -66,45 +46,84 @@ class Server:
     ) -> None:
         """A reactor is given by who has other users for it; its errors are then theirs to tell the observer."""
         self.observer = observer or Observer()
-        self.reactor = reactor or Reactor(lambda error: self.observer.error(None, error))
-        self.broker = Broker(settings, store or best_store(), FanOut(ring), self.reactor, self.observer)
-        self._reaper = Reaper(self.broker)
-        self.reactor.after_events = self.broker.flusher.flush_dirty
-        self._listeners: dict[int, tuple[socket.socket, TransportFactory]] = {}
-        self._peer_numbers = itertools.count(1)
-        self._connections_per_ip: Counter[str] = Counter()
+        self.reactor = reactor or Reactor(self._on_error)
+        self.flusher = Flusher(self.reactor, settings.max_flush_wait_s, self._on_error)
+        self.broker = Broker(
+            settings,
+            store or best_store(),
+            FanOut(ring),
+            loop=self.reactor,
+            observer=self.observer,
+            mark=self.flusher.mark,
+        )
+        self.acceptor = Acceptor(self.reactor, lambda: self.broker.settings, self.observer.limit_hit)
+        self.tls_acceptor = TlsAcceptor(self.reactor.call_from_thread)
+        self._reaper = Reaper(self.broker, self.reactor)
+        self.reactor.after_events = self.flusher.flush_dirty
+        self._numbers = itertools.count(1)
         self._boot = secrets.token_hex(3)
-        self.trace_of: Callable[[str], MessageTrace | None] = lambda _peer_id: None
+        self.trace_of: Callable[[str], MessageTrace | None] = lambda _connection_id: None
         """What sessions show their messages to, for debugging."""
 
-    def listen(self, host: str, port: int, factory: TransportFactory = PlainTransport) -> int:
-        """Accept connections at an address. The port that it became, if 0 was asked for."""
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-        self._listeners[listener.fileno()] = (listener, factory)
-        self.reactor.add(listener.fileno(), READ, lambda _events: self._accept(listener, factory))
-        return int(listener.getsockname()[1])
+    def _on_error(self, error: BaseException) -> None:
+        self.observer.error(None, error)
+
+    def listen(self, host: str, port: int, tls: ReloadableTls | None = None) -> int:
+        """Serve RTMP at an address, under TLS if there is a certificate. The port that it became, if 0 was asked."""
+        return self.acceptor.listen(host, port, self._open_plain if tls is None else partial(self._shake_hands, tls))
+
+    def _open_plain(self, accepted: Accepted) -> None:
+        self._open(accepted, PlainTransport(accepted.socket), self.reactor.now)
+
+    def _shake_hands(self, tls: ReloadableTls, accepted: Accepted) -> None:
+        """The handshake of TLS is done elsewhere; one deadline holds for it and for that of RTMP."""
+        accepted_at = self.reactor.now
+
+        def on_failed(reason: str) -> None:
+            accepted.leave()
+            self.observer.tls_failed(accepted.address, reason)
+
+        self.tls_acceptor.accept(
+            accepted.socket,
+            tls.context,
+            self.broker.settings.handshake_deadline_s,
+            on_open=lambda transport: self._open(accepted, transport, accepted_at),
+            on_failed=on_failed,
+        )
+
+    def _open(self, accepted: Accepted, transport: Transport, accepted_at: float) -> None:
+        connection_id = f"{self._boot}-{next(self._numbers)}"
+        session = ServerSession(
+            nonce=secrets.token_bytes(1528),
+            time_ms=int(time.monotonic() * 1000),
+            settings=self.broker.settings.connection,
+            trace=self.trace_of(connection_id),
+        )
+        connection = RtmpConnection(
+            connection_id, accepted.address, transport, session, loop=self.reactor, owner=self.broker
+        )
+        connection.opened_at = accepted_at
+        connection.on_close = accepted.leave
+        self.broker.connections[connection_id] = connection
+        self.observer.connection_opened(connection)
 
     def run(self) -> None:
         """Serve until `shut_down`."""
-        self._sweep_later()
+        self._reaper.start()
         try:
             self.reactor.run()
         finally:
             self._close_everything()
 
     def shut_down(self) -> None:
-        """Stop accepting, tell everybody, let them hear it, then leave `run`."""
-        broker = self.broker
-        if broker.is_closing:
+        """Stop accepting, tell everybody, let them hear it, then leave `run`. Asked a second time: leave at once."""
+        if self.broker.is_closing:
+            get_logger().info("stopping at once", connections=len(self.broker.connections))
             self.reactor.stop()
             return
-        self._stop_listening()
-        broker.say_goodbye()
+        self.acceptor.close()
+        self.tls_acceptor.close()
+        self.broker.say_goodbye()
         self.reactor.call_later(_GOODBYE_S, self.reactor.stop)
         self._stop_when_empty()
 
@@ -112,98 +131,13 @@ class Server:
         if not self.broker.connections:
             self.reactor.stop()
         else:
-            self.reactor.call_later(0.05, self._stop_when_empty)
-
-    def _sweep_later(self) -> None:
-        self.reactor.call_later(_SWEEP_INTERVAL_S, self._sweep)
-
-    def _sweep(self) -> None:
-        self._sweep_later()
-        self._reaper.sweep()
-
-    # Accepting.
-
-    def _accept(self, listener: socket.socket, factory: TransportFactory) -> None:
-        for _ in range(_ACCEPTS_PER_TURN):
-            try:
-                connection, address = listener.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in _OUT_OF_DESCRIPTORS:
-                    self._pause_accepting(listener, factory, os.strerror(error.errno or 0))
-                    return
-                continue  # the peer was gone before we came to it
-            if _is_reserved(connection.fileno()):
-                connection.close()
-                self._pause_accepting(listener, factory, "the rest is reserved for files")
-                return
-            self._admit(connection, address, factory)
-
-    def _pause_accepting(self, listener: socket.socket, factory: TransportFactory, reason: str) -> None:
-        """Nobody can be let in now: look again in a while instead of spinning."""
-        self.observer.limit_hit("descriptors", reason)
-        self.reactor.remove(listener.fileno())
-
-        def resume() -> None:
-            if listener.fileno() in self._listeners:
-                self.reactor.add(listener.fileno(), READ, lambda _events: self._accept(listener, factory))
-
-        self.reactor.call_later(_NO_DESCRIPTORS_PAUSE_S, resume)
-
-    def _admit(self, connection: socket.socket, address: tuple[str, int], factory: TransportFactory) -> None:
-        ip, port = address[0], address[1]
-        settings = self.broker.settings
-        reason = None
-        if len(self.broker.connections) >= settings.max_connections:
-            reason = ("connections", f"{settings.max_connections} are open")
-        elif self._connections_per_ip[ip] >= settings.max_connections_per_ip and not (
-            settings.exempts_loopback and ip_address(ip).is_loopback
-        ):
-            reason = ("connections per address", f"{ip} has {settings.max_connections_per_ip}")
-        if reason is not None:
-            connection.close()
-            self.observer.limit_hit(*reason)
-            return
-        try:
-            prepare_socket(connection, settings.notsent_lowat_bytes)
-            transport = factory(connection)
-        except OSError:
-            connection.close()
-            return
-        self._open_peer(transport, ip, port)
-
-    def _open_peer(self, transport: Transport, ip: str, port: int) -> None:
-        peer_id = f"{self._boot}-{next(self._peer_numbers)}"
-        session = ServerSession(
-            nonce=secrets.token_bytes(1528),
-            time_ms=int(time.monotonic() * 1000),
-            settings=self.broker.settings.connection,
-            trace=self.trace_of(peer_id),
-        )
-        peer = RtmpConnection(peer_id, f"{ip}:{port}", transport, session, self.broker)
-        self.broker.connections[peer_id] = peer
-        self._connections_per_ip[ip] += 1
-        peer.on_close = lambda: self._forget_ip(ip)
-        self.observer.connection_opened(peer)
-
-    def _forget_ip(self, ip: str) -> None:
-        self._connections_per_ip[ip] -= 1
-        if not self._connections_per_ip[ip]:
-            del self._connections_per_ip[ip]
-
-    # The end.
-
-    def _stop_listening(self) -> None:
-        for descriptor, (listener, _) in list(self._listeners.items()):
-            self.reactor.forget(descriptor)
-            listener.close()
-        self._listeners.clear()
+            self.reactor.call_later(_EMPTY_CHECK_S, self._stop_when_empty)
 
     def _close_everything(self) -> None:
-        self._stop_listening()
-        for peer in list(self.broker.connections.values()):
-            peer.close("server shut down")
-        for live_stream in list(self.broker.live_streams.values()):
-            self.broker.end_stream(live_stream)
+        self.acceptor.close()
+        self.tls_acceptor.close()
+        for connection in list(self.broker.connections.values()):
+            connection.close("server shut down")
+        for stream in list(self.broker.streams.values()):
+            self.broker.end_stream(stream)
         self.reactor.close()

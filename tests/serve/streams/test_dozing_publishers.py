@@ -22,6 +22,8 @@ from tests.serve.live_server import (
 )
 from tests.support.rtmp_driver import RtmpClient, rtmp_client, send_sample
 
+pytestmark = pytest.mark.alone
+
 EACH_FRAME = FlushPolicy(adapts=False)
 FRAME_BYTES = 8000
 LONG_S = 5.0
@@ -130,7 +132,7 @@ def test_a_publisher_that_goes_while_it_is_not_read_is_seen_at_once() -> None:
         on.publisher.end()
         gone_at = time.monotonic()
         on.publisher._socket.shutdown(socket.SHUT_WR)
-        wait_until(lambda: not on.live.ask(lambda: on.live.server.broker.live_streams))
+        wait_until(lambda: not on.live.ask(lambda: on.live.server.broker.streams))
         assert time.monotonic() - gone_at < AT_ONCE_S
 
 
@@ -154,7 +156,7 @@ def test_on_a_grid_a_publisher_that_sends_nothing_wakes_nobody() -> None:
     with stage(FlushPolicy(grid_s=GRID_S, adapts=False), LONG_S) as on:
         on.send_frames(1)
         wait_until(lambda: on.wakes_from_bytes == 1)
-        channel = next(iter(on.live.server.broker.live_streams.values()))
+        channel = next(iter(on.live.server.broker.streams.values()))
         assert channel.look_timer is None
         on.send_frames(1)
         assert on.wakes_from_bytes == MOST_BYTES
@@ -163,9 +165,9 @@ def test_on_a_grid_a_publisher_that_sends_nothing_wakes_nobody() -> None:
 def test_what_a_grid_sends_counts_as_a_round_as_well() -> None:
     """Without that a grid that load has forced would stay for ever: nothing would say that the load is over."""
     with stage(FlushPolicy(grid_s=0.02, adapts=False), LONG_S) as on:
-        before = sum(on.live.server.broker.flusher.rounds.counts)
+        before = sum(on.live.server.flusher.rounds.counts)
         on.send_frames()
-        wait_until(lambda: sum(on.live.server.broker.flusher.rounds.counts) >= before + 4)
+        wait_until(lambda: sum(on.live.server.flusher.rounds.counts) >= before + 4)
 
 
 def test_a_server_with_time_to_spare_reads_every_message_at_once() -> None:

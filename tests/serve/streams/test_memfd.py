@@ -13,6 +13,8 @@ import pytest
 from penstock.relay.segment import MemoryBuffer, MemoryStore
 from penstock.serve.streams.memfd import MemfdBuffer, MemfdStore, best_store
 
+pytestmark = pytest.mark.alone
+
 
 @contextmanager
 def no_descriptors() -> Iterator[None]:

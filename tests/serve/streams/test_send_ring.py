@@ -15,6 +15,8 @@ from penstock.serve.streams.send_ring import SendRing, by_name, open_send_ring
 from tests.serve.streams.socket_pairs import Pair, fill, near_ends, socket_pairs
 from tests.support.penstock_server import penstock_server
 
+pytestmark = pytest.mark.alone
+
 FULL, LOST, COUNT = 1, 3, 5
 """Of the five pairs, one that is not read and one whose other end is closed."""
 SMALL_RING = 4

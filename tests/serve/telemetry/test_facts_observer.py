@@ -148,7 +148,7 @@ def test_a_viewer_that_pauses_has_no_lag_that_can_be_named() -> None:
         viewer.play("test")
         publisher.send([key_frame(0)])
         told.wait_for("play_first_keyframe")
-        (live_stream,) = told.live.ask(lambda: list(told.live.server.broker.live_streams.values()))
+        (live_stream,) = told.live.ask(lambda: list(told.live.server.broker.streams.values()))
         (view,) = live_stream.viewers
         told.live.ask(lambda: live_stream.unseat(view))
         first, *_ = told.wait_for("viewer_sample")
@@ -206,7 +206,7 @@ def test_a_publication_that_a_shutdown_ends_is_told_to_have_ended() -> None:
     with telling() as told, rtmp_client(told.port) as publisher:
         publisher.publish("test")
         publisher.send([key_frame(0)])
-        (live_stream,) = told.live.ask(lambda: list(told.live.server.broker.live_streams.values()))
+        (live_stream,) = told.live.ask(lambda: list(told.live.server.broker.streams.values()))
         wait_until(lambda: live_stream.log.unflushed_bytes or live_stream.log.head)
         told.live.server.reactor.call_from_thread(told.live.server.shut_down)
         (stopped,) = told.wait_for("publish_stopped")
@@ -219,7 +219,7 @@ def test_a_takeover_ends_one_publication_and_begins_another() -> None:
     with telling(settings) as told, rtmp_client(told.port) as first, rtmp_client(told.port) as second:
         first.publish("test")
         first.send([key_frame(0)])
-        (live_stream,) = told.live.ask(lambda: list(told.live.server.broker.live_streams.values()))
+        (live_stream,) = told.live.ask(lambda: list(told.live.server.broker.streams.values()))
         wait_until(lambda: live_stream.log.unflushed_bytes or live_stream.log.head)
         second.session.publish(second.stream_id, "test")
         second.wait_for(PublishStarted)

@@ -151,7 +151,7 @@ def test_a_publisher_that_changes_its_codecs_all_the_time_is_not_told_of_each_ti
     observer = LogObserver(HandClock(), AddressQuota(QuotaLimits(burst=10.0, exempts_loopback=False)))
     with live_server(observer, settings=settings_without_grace()) as live, rtmp_client(live.port) as publisher:
         publisher.publish("test")
-        (live_stream,) = live.ask(lambda: list(live.server.broker.live_streams.values()))
+        (live_stream,) = live.ask(lambda: list(live.server.broker.streams.values()))
 
         def change_codecs() -> None:
             for number in range(100):

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from penstock.media.frame import FrameKind
 from penstock.relay.log import Flush
 from penstock.relay.segment import Entry, MemoryBuffer, Segment
-from penstock.serve.telemetry.meter import ROUND_BOUNDS_S, Meters, RoundTimes, StreamMeter, StreamTotals
+from penstock.serve.streams.round_times import ROUND_BOUNDS_S, RoundTimes
+from penstock.serve.telemetry.meter import Meters, StreamMeter, StreamTotals
 from tests.serve.live_server import audio_frame, inter_frame, key_frame, live_server, wait_until
 from tests.support.rtmp_driver import rtmp_client
 
@@ -150,7 +151,7 @@ def test_each_publication_of_a_live_server_is_counted_once() -> None:
                 publisher.publish("counted")
                 publisher.send([key_frame(0), audio_frame(10), inter_frame(40)])
                 publisher.end()
-                wait_until(lambda: not live.ask(lambda: live.server.broker.live_streams))
+                wait_until(lambda: not live.ask(lambda: live.server.broker.streams))
         assert (meters.messages, meters.received_bytes) == (6, 2 * 2100)
 
 
@@ -158,7 +159,7 @@ def test_rounds_that_send_to_viewers_are_timed() -> None:
     with live_server() as live, rtmp_client(live.port) as publisher, rtmp_client(live.port) as viewer:
         publisher.publish("timed")
         viewer.play("timed")
-        rounds = live.server.broker.flusher.rounds
+        rounds = live.server.flusher.rounds
         assert sum(rounds.counts) == 0
         publisher.send([key_frame(0)])
         wait_until(lambda: sum(rounds.counts) == 1)
@@ -173,7 +174,7 @@ def test_a_publisher_that_comes_back_is_a_new_publication() -> None:
                 publisher.publish("again")
                 publisher.send([key_frame(0)])
                 wait_until(lambda number=number: meters.messages == number)  # type: ignore[misc]
-                (live_stream,) = live.ask(lambda: list(live.server.broker.live_streams.values()))
+                (live_stream,) = live.ask(lambda: list(live.server.broker.streams.values()))
                 assert meters.of(live_stream).totals.messages == 1
                 assert len(live_stream.listeners) == 1
-            wait_until(lambda: not live.ask(lambda: live_stream.stream.is_live))  # noqa: B023
+            wait_until(lambda: not live.ask(lambda: live_stream.is_live))  # noqa: B023

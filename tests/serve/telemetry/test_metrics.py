@@ -20,11 +20,13 @@ from penstock.serve.http.routes import OperatorRoutes
 from penstock.serve.http.server import HttpServer
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.broker import Broker
+from penstock.serve.streams.flusher import Flusher
+from penstock.serve.streams.round_times import ROUND_BOUNDS_S, RoundTimes
 from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry import metrics as metrics_module
 from penstock.serve.telemetry.address_quota import AddressQuota, QuotaLimits
 from penstock.serve.telemetry.facts_writer import FactsWriter
-from penstock.serve.telemetry.meter import ROUND_BOUNDS_S, Meters, RoundTimes
+from penstock.serve.telemetry.meter import Meters
 from penstock.serve.telemetry.metrics import Exposition, Figures, MetricsObserver
 from tests.serve.live_server import LiveServer, inter_frame, key_frame, live_server, wait_until
 from tests.support.rtmp_driver import LOOPBACK, rtmp_client
@@ -73,8 +75,8 @@ class Operator:
 
     def figures(self) -> Figures:
         taken: list[Figures] = []
-        broker = self.live.server.broker
-        self.live.server.reactor.call_from_thread(lambda: self._observer.take(broker, taken.append))
+        server = self.live.server
+        server.reactor.call_from_thread(lambda: self._observer.take(server.broker, server.flusher, taken.append))
         wait_until(lambda: taken)
         return taken[0]
 
@@ -85,7 +87,8 @@ def operated(settings: ServerSettings | None = None) -> Iterator[Operator]:
     writer = FactsWriter(Path("never opened"), "edge-1", "b0a7")
     observer = MetricsObserver(meters, writer, Recorder())
     with live_server(meters, observer, settings=settings) as live:
-        http = HttpServer(OperatorRoutes(live.server.broker, observer).routes())
+        server = live.server
+        http = HttpServer(OperatorRoutes(server.reactor, server.broker, server.flusher, observer).routes())
         port = http.start(LOOPBACK, 0)
         try:
             yield Operator(live, port, observer)
@@ -162,7 +165,7 @@ def test_viewers_that_do_not_read_are_counted() -> None:
         viewer.play("test")
         publisher.send((key_frame if each % 10 == 0 else inter_frame)(40 * each, 200_000) for each in range(100))
         wait_until(lambda: operator.figures().slow_viewers_closed == 1)
-        (live_stream,) = operator.live.ask(lambda: list(operator.live.server.broker.live_streams.values()))
+        (live_stream,) = operator.live.ask(lambda: list(operator.live.server.broker.streams.values()))
         assert live_stream.viewers == set()
         assert operator.figures().viewer_skips == 0
 
@@ -174,17 +177,17 @@ def test_a_skip_is_counted() -> None:
         publisher.send([key_frame(0)])
         wait_until(lambda: operator.figures().sent_bytes > 2 * 3073 + 1000)
         broker = operator.live.server.broker
-        (live_stream,) = operator.live.ask(lambda: list(broker.live_streams.values()))
+        (live_stream,) = operator.live.ask(lambda: list(broker.streams.values()))
         (view,) = live_stream.viewers
-        operator.live.ask(lambda: live_stream.skip(view, broker.reactor.now))
+        operator.live.ask(lambda: live_stream.skip(view, broker.loop.now))
         assert operator.figures().viewer_skips == 1
 
 
 class Watched:
     """A connection of one byte, which notes that it was looked at."""
 
-    sent_private_bytes = 0
-    viewers: ClassVar[dict[int, Viewer]] = {}
+    queue: ClassVar = SimpleNamespace(sent_bytes=0)
+    plays: ClassVar[dict[int, Viewer]] = {}
 
     def __init__(self, looks: list[int], number: int) -> None:
         self._looks = looks
@@ -207,13 +210,13 @@ def test_a_walk_over_many_connections_is_cut_into_slices_with_pauses_between_the
 
     broker = SimpleNamespace(
         connections={str(number): Watched(looks, number) for number in range(600)},
-        live_streams={},
-        reactor=SimpleNamespace(call_later=call_later),
-        flusher=SimpleNamespace(rounds=RoundTimes(), pacer=SimpleNamespace(grid_s=None)),
+        streams={},
+        loop=SimpleNamespace(call_later=call_later),
         budget=SimpleNamespace(used_bytes=0, max_bytes=1),
     )
     taken: list[Figures] = []
-    MetricsObserver(Meters()).take(cast("Broker", broker), taken.append)
+    flusher = SimpleNamespace(rounds=RoundTimes(), pacer=SimpleNamespace(grid_s=None))
+    MetricsObserver(Meters()).take(cast("Broker", broker), cast("Flusher", flusher), taken.append)
     slices = [len(looks)]
     while later:
         assert taken == []
@@ -226,7 +229,7 @@ def test_a_walk_over_many_connections_is_cut_into_slices_with_pauses_between_the
 
 
 def test_connections_of_several_slices_are_all_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_module, "_SLICE_PEERS", 2)
+    monkeypatch.setattr(metrics_module, "_SLICE_CONNECTIONS", 2)
     with operated() as operator:
         sockets = [socket.create_connection((LOOPBACK, operator.port)) for _ in range(5)]
         for each in sockets:

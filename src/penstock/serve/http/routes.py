@@ -13,7 +13,9 @@ from typing import TypeVar
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from penstock.serve.http.server import Handler, Response
+from penstock.serve.reactor import Reactor
 from penstock.serve.streams.broker import Broker
+from penstock.serve.streams.flusher import Flusher
 from penstock.serve.telemetry.metrics import Exposition, Figures, MetricsObserver
 
 Answer = TypeVar("Answer")
@@ -25,8 +27,10 @@ _FIGURES_KEPT_S = 1.0
 class OperatorRoutes:
     """Answers in the HTTP thread about a server that lives in another."""
 
-    def __init__(self, broker: Broker, metrics: MetricsObserver) -> None:
-        self._station = broker
+    def __init__(self, reactor: Reactor, broker: Broker, flusher: Flusher, metrics: MetricsObserver) -> None:
+        self._reactor = reactor
+        self._broker = broker
+        self._flusher = flusher
         self._metrics = metrics
         self._exposition = Exposition()
         self._rendering = asyncio.Lock()
@@ -76,16 +80,16 @@ class OperatorRoutes:
             if answer.set_running_or_notify_cancel():
                 answer.set_result(value)
 
-        self._station.reactor.call_from_thread(lambda: question(done))
+        self._reactor.call_from_thread(lambda: question(done))
         return await asyncio.wait_for(asyncio.wrap_future(answer), _LOOP_ANSWERS_WITHIN_S)
 
     # Questions, answered on the loop of the media path.
 
     def _tell_closing(self, done: Callable[[bool], None]) -> None:
-        done(self._station.is_closing)
+        done(self._broker.is_closing)
 
     def _tell_figures(self, done: Callable[[Figures], None]) -> None:
-        self._metrics.take(self._station, done)
+        self._metrics.take(self._broker, self._flusher, done)
 
 
 _NO_ANSWER = Response(HTTPStatus.SERVICE_UNAVAILABLE, b"the media loop does not answer\n")

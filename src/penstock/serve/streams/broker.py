@@ -1,17 +1,21 @@
-"""The broker: what every event of every connection leads to.
+"""The broker: names to live streams, and what every event of every connection leads to.
 
-Owns the rules between connections: who may connect, publish and play, what happens when a publisher goes, and when
-streams are flushed. It holds the hub and the live_streams; the reactor calls it after each round of events.
+Owns the rules between connections: who may connect, publish and play, who waits for a stream, takeover and grace.
+Whether a name may be published or played is asked of the admission and answered later; sending is the matter of streams
+and connections.
 """
 
+# Long because: what is published and what is played under a name is one matter.
+
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final
+from urllib.parse import parse_qsl
 
 from penstock.errors import ProtocolViolation
-from penstock.media.describe import describe
-from penstock.media.frame import Frame, FrameKind, frame_of
+from penstock.media.frame import FrameKind
 from penstock.protocol.chunk_writer import standalone_writer
 from penstock.protocol.events import (
     Acknowledged,
@@ -21,7 +25,6 @@ from penstock.protocol.events import (
     EndReason,
     Event,
     HandshakeCompleted,
-    MediaReceived,
     MessageIgnored,
     PauseChanged,
     PlayEnded,
@@ -33,26 +36,25 @@ from penstock.protocol.events import (
     SeekRequested,
     StreamOpened,
 )
+from penstock.protocol.message import MessageType
+from penstock.protocol.states import StreamState
 from penstock.protocol.status import StatusCode
-from penstock.relay.hub import Hub, PublishAnswer
 from penstock.relay.log import FrameEncoders, LogBudget, StreamLog
 from penstock.relay.segment import SegmentStore
 from penstock.serve.connections.rtmp_connection import RtmpConnection
-from penstock.serve.reactor import Reactor
+from penstock.serve.reactor import Loop
 from penstock.serve.settings import ServerSettings
+from penstock.serve.streams.admission import Admission, LocalAdmission, Request, Verdict
 from penstock.serve.streams.fan_out import FanOut
-from penstock.serve.streams.flusher import Flusher
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
-from penstock.serve.streams.playing import Playing
+from penstock.serve.streams.viewer import ViewedStream, Viewer
 
-_KINDS = {8: FrameKind.AUDIO, 9: FrameKind.VIDEO}
 # Chunk streams of the shared encoding: none of those on which sessions compress headers.
-_SHARED_CHUNK_STREAMS = {FrameKind.AUDIO: 4, FrameKind.VIDEO: 6, FrameKind.DATA: 8}
-_LIVENESS_CHECK_S = 0.1
-_SETTLED_S = 2.0
-_MAX_APP_BYTES = 1024
-"""As of stream names: each answer repeats it, so a long one would let few bytes ask for many."""
+_SHARED_CHUNK_STREAMS: Final = {FrameKind.AUDIO: 4, FrameKind.VIDEO: 6, FrameKind.DATA: 8}
+_SETTLED_S: Final = 2.0
+_OWN_NAME: Final = "viewer"
+"""The parameter of a query by which a viewer may name itself."""
 
 
 def shared_encoders(chunk_size: int) -> FrameEncoders:
@@ -63,34 +65,38 @@ def shared_encoders(chunk_size: int) -> FrameEncoders:
     }
 
 
-class _Question(NamedTuple):
-    """When the publisher that is there was asked for a sign of life, and what it had sent by then.
-
-    In bytes, as the answer may come in the same round of events, at the same time by the loop's clock.
-    """
-
-    asked_at: float
-    heard_bytes: int
-
-
 class Broker:
     """All streams and all who publish or watch them."""
 
     def __init__(
-        self, settings: ServerSettings, store: SegmentStore, fan_out: FanOut, reactor: Reactor, observer: Observer
+        self,
+        settings: ServerSettings,
+        store: SegmentStore,
+        fan_out: FanOut,
+        *,
+        loop: Loop,
+        observer: Observer,
+        mark: Callable[[LiveStream], None],
     ) -> None:
+        """`mark`: called with a stream that has something to flush."""
         self.settings = settings
-        self.reactor = reactor
+        self.loop = loop
         self.observer = observer
         self.budget = LogBudget(settings.max_total_log_bytes)
-        self.fan_out = fan_out
-        self.encoders = shared_encoders(settings.connection.chunk_size)
-        self.hub = Hub(lambda: StreamLog(store, self.encoders, self.settings.log_limits, self.budget))
         self.connections: dict[str, RtmpConnection] = {}
-        self.live_streams: dict[str, LiveStream] = {}
-        self.flusher = Flusher(reactor, settings, observer, self._publisher_of)
+        self.streams: dict[str, LiveStream] = {}
+        self.admission: Admission = LocalAdmission(loop, self.streams, self.ping)
         self.is_closing = False
-        self.playing = Playing(self)
+        self.stream_dirty = mark
+        self.codecs_known = observer.codecs_known
+        self.first_frame_sent = observer.first_frame_sent
+        self.viewer_skipped = observer.viewer_skipped
+        self._store = store
+        self._encoders = shared_encoders(settings.connection.chunk_size)
+        self._fan_out = fan_out
+        self._waiting: dict[str, dict[Viewer, float]] = {}
+        """Viewers of streams that are not there, and until when they wait."""
+        self._held_input_bytes = 0
 
     def apply(self, settings: ServerSettings) -> None:
         """Go on by other settings. What was announced to open connections stays as it was."""
@@ -98,21 +104,24 @@ class Broker:
         chunk_size = self.settings.connection.chunk_size
         self.settings = replace(settings, connection=replace(settings.connection, chunk_size=chunk_size))
         self.budget.max_bytes = settings.max_total_log_bytes
-        for live_stream in self.live_streams.values():
-            live_stream.app = settings.app(live_stream.app_name)
+        for stream in self.streams.values():
+            stream.app = settings.app(stream.app_name)
 
-    # What connections say.
+    # What connections tell.
 
     def on_event(self, connection: RtmpConnection, event: Event) -> None:
         """Deal with one event."""
         match event:
             case DataReceived():
-                frame = frame_of(FrameKind.DATA, event.timestamp_ms, event.payload)
-                self._take_data(connection.publications[event.stream_id], frame)
+                stream = self._published_by(connection, event.stream_id)
+                if stream is not None:
+                    stream.take_data(event.timestamp_ms, event.payload, self.loop.now)
             case DataCleared():
-                connection.publications[event.stream_id].log.clear_metadata()
+                stream = self._published_by(connection, event.stream_id)
+                if stream is not None:
+                    stream.log.clear_metadata()
             case HandshakeCompleted():
-                connection.handshaken_at = self.reactor.now
+                connection.handshaken_at = self.loop.now
                 self.observer.handshake_completed(connection)
             case ConnectRequested():
                 self._on_connect(connection, event)
@@ -123,25 +132,33 @@ class Broker:
             case PublishEnded():
                 self._on_publish_ended(connection, event)
             case PlayRequested():
-                self.playing.on_play(connection, event)
+                self._on_play(connection, event)
             case PlayEnded():
-                self.playing.stop(connection, event.stream_id, event.reason.value)
+                self._stop(connection, event.stream_id, event.reason.value)
             case PauseChanged():
-                self.playing.on_pause(connection, event)
+                self._on_pause(connection, event)
             case ReceiveChanged():
-                self.playing.on_receive(connection, event)
+                self._on_receive(connection, event)
             case SeekRequested():
                 connection.session.reject_seek(event.stream_id, "A live stream cannot be sought in.")
             case PongReceived():
                 now_ms = int(time.monotonic() * 1000) & 0xFFFFFFFF
                 connection.round_trip_ms = (now_ms - event.timestamp_ms) & 0xFFFFFFFF
-                self.update_gathering(connection)
+                self.update_coalescing(connection)
             case MessageIgnored():
                 self.observer.message_ignored(connection, event.type_id, event.reason)
             case _:
                 pass
         if not isinstance(event, Acknowledged | PongReceived):
-            connection.asked_at = self.reactor.now
+            connection.asked_at = self.loop.now
+
+    def on_input_held(self, change_bytes: int) -> None:
+        """A connection holds more or less of half messages: above the bound, the holder of most goes."""
+        self._held_input_bytes += change_bytes
+        if self._held_input_bytes > self.settings.max_half_message_bytes:
+            most = max(self.connections.values(), key=lambda connection: connection.held_bytes)
+            self.observer.limit_hit("half messages", f"{most.address} holds {most.held_bytes} bytes")
+            most.close(f"holds {most.held_bytes} bytes of messages that are not whole")
 
     def on_violation(self, connection: RtmpConnection, violation: ProtocolViolation) -> None:
         """A peer broke the protocol: it goes."""
@@ -159,193 +176,291 @@ class Broker:
         self.observer.connection_closed(connection, reason)
 
     def _on_connect(self, connection: RtmpConnection, event: ConnectRequested) -> None:
-        app_bytes = len(event.app.encode("utf-8", "surrogateescape"))
-        if app_bytes > _MAX_APP_BYTES:
-            reason = f"An app may have a name of {_MAX_APP_BYTES} bytes, not {app_bytes}."
-            connection.session.reject_connect(reason, StatusCode.CONNECT_INVALID_APP)
-            connection.close_when_sent = True
-            return
         connection.app = event.app
         connection.app_query = event.app_query
         connection.client = event.flash_version or ""
-        if self.is_closing:
-            connection.session.reject_connect("The server is shutting down.", StatusCode.CONNECT_APP_SHUTDOWN)
+        if event.fault is not None or not event.app:
+            connection.session.reject_connect(event.fault or "An app must have a name.", StatusCode.CONNECT_INVALID_APP)
             connection.close_when_sent = True
             return
-        if not event.app:
-            connection.session.reject_connect("An app must be named.", StatusCode.CONNECT_INVALID_APP)
-            connection.close_when_sent = True
-            return
-        connection.connected_at = self.reactor.now
+        connection.connected_at = self.loop.now
         connection.session.accept_connect()
         self.observer.connected(connection)
 
     # Publishing.
 
-    def take_media(self, connection: RtmpConnection, media: MediaReceived) -> None:
-        """Deal with the one event that comes all the time."""
-        type_id, stream_id, timestamp_ms, payload = media
-        live_stream = connection.publications[stream_id]
-        frame = frame_of(_KINDS[type_id], timestamp_ms, payload)
-        live_stream.append(frame, self.reactor.now)
-        if frame.is_setup:
-            self._describe(live_stream)
-        if not live_stream.is_dirty:
-            self.flusher.mark(live_stream)
-
-    def _take_data(self, live_stream: LiveStream, frame: Frame) -> None:
-        live_stream.append(frame, self.reactor.now)
-        self.flusher.mark(live_stream)
-
-    def _describe(self, live_stream: LiveStream) -> None:
-        payloads = {
-            frame.kind: frame.payload for frame in live_stream.log.setup.frames if frame.kind is not FrameKind.DATA
-        }
-        text = describe(payloads.get(FrameKind.VIDEO), payloads.get(FrameKind.AUDIO))
-        if text != live_stream.codecs_text:
-            live_stream.codecs_text = text
-            self.observer.codecs_known(live_stream, text)
-
     def _on_publish(self, connection: RtmpConnection, event: PublishRequested) -> None:
-        key = f"{connection.app}/{event.name}"
-        if self._publisher_of(key) is connection:
-            # One that replaced itself would lose the connection that it wants to publish on.
-            self._refuse(connection, event, key)
-            return
-        app = self.settings.app(connection.app)
-        answer = self.hub.ask_to_publish(key, self.reactor.now, may_replace=app.may_replace_publisher)
-        match answer:
-            case PublishAnswer.ACCEPT:
-                self._begin(connection, event, key)
-            case PublishAnswer.REPLACE:
-                self._replace(connection, event, key)
-            case PublishAnswer.WAIT:
-                first = self._publisher_of(key)
-                if first is not None:
-                    self.ping(first)
-                    self._check_later(
-                        connection, event, first, _Question(self.reactor.now, first.session.received_bytes)
-                    )
+        request = self._request(connection, event.name, event.query)
+        self.admission.ask_to_publish(request, partial(self._publish_decided, request, event))
 
-    def _check_later(
-        self, connection: RtmpConnection, event: PublishRequested, first: RtmpConnection, question: _Question
-    ) -> None:
-        self.reactor.call_later(_LIVENESS_CHECK_S, partial(self._check_first, connection, event, first, question))
+    def _request(self, connection: RtmpConnection, name: str, query: str | None) -> Request:
+        return Request(connection, f"{connection.app}/{name}", query, self.settings.app(connection.app))
 
-    def _check_first(
-        self, connection: RtmpConnection, event: PublishRequested, first: RtmpConnection, question: _Question
-    ) -> None:
-        """See if the publisher that is there has given a sign of life since a second one knocked."""
-        if connection.is_closed:
-            return
-        key = f"{connection.app}/{event.name}"
-        if self._publisher_of(key) is not first:
-            if self._publisher_of(key) is None:
-                self._begin(connection, event, key)
-            else:
-                self._refuse(connection, event, key)
-        elif first.session.received_bytes > question.heard_bytes:
-            self._refuse(connection, event, key)
-        elif self.reactor.now - question.asked_at >= self.hub.settings.liveness_wait_s:
-            self._replace(connection, event, key)
+    def _publish_decided(self, request: Request, event: PublishRequested, verdict: Verdict) -> None:
+        connection = request.connection
+        if (
+            connection.is_closed
+            or connection.session.stream_state(event.stream_id) is not StreamState.PUBLISH_REQUESTED
+        ):
+            return  # the answer came too late
+        if self.is_closing or verdict is Verdict.REFUSE:
+            reason = f"{request.key} is being published already."
+            connection.session.reject_publish(event.stream_id, reason, StatusCode.PUBLISH_BAD_NAME)
+            self.observer.publish_refused(connection, request.key, reason)
         else:
-            self._check_later(connection, event, first, question)
+            if verdict is Verdict.REPLACE:
+                self._end_publisher_of(request.key)
+            self._begin(request, event)
+        connection.request_turn()
+
+    def _end_publisher_of(self, key: str) -> None:
+        stream = self.streams.get(key)
+        first = None if stream is None else stream.publisher
+        if stream is None or first is None:
             return
-        connection.resume()
+        for stream_id, published in list(first.publications.items()):
+            if published is stream:
+                first.session.end_publish(stream_id, "Another publisher has taken over.")
+                del first.publications[stream_id]
+        stream.flush(self.loop.now)
+        self.observer.publish_stopped(first, stream, "replaced by another publisher")
+        first.close_when_sent = True
+        first.send_session_data()
 
-    def _refuse(self, connection: RtmpConnection, event: PublishRequested, key: str) -> None:
-        reason = f"{key} is being published already."
-        connection.session.reject_publish(event.stream_id, reason, StatusCode.PUBLISH_BAD_NAME)
-        self.observer.publish_refused(connection, key, reason)
-
-    def _replace(self, connection: RtmpConnection, event: PublishRequested, key: str) -> None:
-        first = self._publisher_of(key)
-        if first is not None:
-            for first_stream_id, live_stream in list(first.publications.items()):
-                if live_stream.key == key:
-                    first.session.end_publish(first_stream_id, "Another publisher has taken over.")
-                    del first.publications[first_stream_id]
-                    live_stream.flush(self.reactor.now)
-                    self.observer.publish_stopped(first, live_stream, "replaced by another publisher")
-            first.close_when_sent = True
-            first.send_session_data()
-        self._begin(connection, event, key)
-
-    def _publisher_of(self, key: str) -> RtmpConnection | None:
-        stream = self.hub.streams.get(key)
-        return self.connections.get(str(stream.publisher)) if stream is not None and stream.is_live else None
-
-    def _begin(self, connection: RtmpConnection, event: PublishRequested, key: str) -> None:
-        stream = self.hub.begin(key, connection.id, self.reactor.now)
-        live_stream = self.live_streams.get(key)
-        if live_stream is None:
-            app = self.settings.app(connection.app)
-            live_stream = LiveStream(
-                stream, connection.app, app, encoders=self.encoders, fan_out=self.fan_out, observer=self.observer
+    def _begin(self, request: Request, event: PublishRequested) -> None:
+        connection, key, now = request.connection, request.key, self.loop.now
+        stream = self.streams.get(key)
+        if stream is None:
+            stream = self.streams[key] = LiveStream(
+                key,
+                connection.app,
+                request.app,
+                log=StreamLog(self._store, self._encoders, self.settings.log_limits, self.budget),
+                fan_out=self._fan_out,
+                owner=self,
+                now=now,
             )
-            self.live_streams[key] = live_stream
-        connection.publications[event.stream_id] = live_stream
+        stream.begin(connection, now)
+        connection.publications[event.stream_id] = stream
         connection.session.accept_publish(event.stream_id)
-        self.update_gathering(connection)
-        self.observer.publish_started(connection, live_stream, event.publishing_type)
-        self.playing.let_in_waiting(live_stream)
+        connection.update_rates()
+        self.update_coalescing(connection)
+        self.observer.publish_started(connection, stream, event.publishing_type)
+        for viewer in self._waiting.pop(key, {}):
+            stream.add(viewer, now)
+            viewer.waited_for_stream = True
+        self._update_publisher_of(stream)
 
-    def update_gathering(self, connection: RtmpConnection) -> None:
+    def _published_by(self, connection: RtmpConnection, stream_id: int) -> LiveStream | None:
+        sink = connection.publications.get(stream_id)
+        return None if sink is None else self.streams.get(sink.key)
+
+    def _on_publish_ended(self, connection: RtmpConnection, event: PublishEnded) -> None:
+        stream = self._published_by(connection, event.stream_id)
+        if stream is None:
+            return
+        del connection.publications[event.stream_id]
+        connection.update_rates()
+        # Flushed first: who counts a publication's frames has all of them when it hears of the end.
+        stream.flush(self.loop.now)
+        self.observer.publish_stopped(connection, stream, event.reason.value)
+        if event.reason is EndReason.CONNECTION_LOST and stream.app.grace_s > 0 and not self.is_closing:
+            stream.lose(self.loop.now)
+        else:
+            self.end_stream(stream)
+
+    def end_stream(self, stream: LiveStream) -> None:
+        """A stream is over: its name is free, and everybody who watches it is told in turn."""
+        stream.flush(self.loop.now)
+        self.streams.pop(stream.key, None)
+        self.observer.stream_closed(stream)
+        stream.end()
+
+    def update_coalescing(self, connection: RtmpConnection) -> None:
         """Publishers that nobody watches, and settled viewers, are read a little later and more at a time.
 
         What a settled viewer sends is acknowledgements, each of which would wake the loop for nothing. One that has
         asked for something lately may ask for more, and is heard at once.
         """
         if connection.publications:
-            is_patient = not any(live_stream.viewers for live_stream in connection.publications.values())
+            wants_coalescing = not any(stream.has_viewers for stream in connection.publications.values())
         else:
-            is_patient = bool(connection.viewers) and self.reactor.now - connection.asked_at >= _SETTLED_S
-        connection.gather(is_patient=is_patient)
+            wants_coalescing = bool(connection.plays) and self.loop.now - connection.asked_at >= _SETTLED_S
+        connection.coalesce(wants_coalescing=wants_coalescing)
 
-    def update_publisher_of(self, live_stream: LiveStream) -> None:
-        """The number of a stream's viewers has changed."""
-        publisher = self._publisher_of(live_stream.key)
-        if publisher is not None:
-            self.update_gathering(publisher)
+    def _update_publisher_of(self, stream: ViewedStream) -> None:
+        if stream.publisher is not None:
+            self.update_coalescing(stream.publisher)
+
+    # Playing.
+
+    def _on_play(self, connection: RtmpConnection, event: PlayRequested) -> None:
+        request = self._request(connection, event.name, event.query)
+        if len(connection.plays) >= self.settings.max_plays_per_connection:
+            self.observer.limit_hit("plays per connection", f"{connection.address} has {len(connection.plays)}")
+            text = "This connection has no room for more plays."
+            connection.session.reject_play(event.stream_id, text, StatusCode.PLAY_FAILED)
+            return
+        own_name = _own_name(event.query) or _own_name(connection.app_query)
+        viewer = Viewer(connection, event.stream_id, request.key, own_name, self.loop.now)
+        connection.plays[event.stream_id] = viewer
+        self._refit_plays(connection, but=viewer)
+        self.admission.ask_to_play(request, partial(self._play_decided, request, viewer))
+
+    def _play_decided(self, request: Request, viewer: Viewer, verdict: Verdict) -> None:
+        connection, key = viewer.connection, request.key
+        if connection.plays.get(viewer.stream_id) is not viewer:
+            return  # the answer came too late
+        if verdict is Verdict.REFUSE:
+            self._turn_away(viewer, f"{key} may not be played.", StatusCode.PLAY_FAILED, "refused")
+            return
+        stream = self.streams.get(key)
+        watching = len(self._waiting.get(key, ())) if stream is None else len(stream.viewers)
+        if watching >= request.app.max_viewers_per_stream:
+            self.observer.limit_hit("viewers per stream", f"{key} has {watching}")
+            self._turn_away(viewer, f"{key} has no room for more viewers.", StatusCode.PLAY_FAILED, "no room")
+        elif stream is not None:
+            stream.add(viewer, self.loop.now)
+            viewer.work(self.loop.now)
+            self._update_publisher_of(stream)
+        elif request.app.play_wait_s > 0:
+            self._waiting.setdefault(key, {})[viewer] = self.loop.now + request.app.play_wait_s
+        else:
+            self._not_found(viewer)
+
+    def admit(self, viewer: Viewer) -> None:
+        """A viewer of a stream that is there is told that its play begins."""
+        viewer.is_admitted = True
+        connection = viewer.connection
+        connection.session.accept_play(viewer.stream_id)
+        connection.queue.put(connection.session.data_to_send())
+        self.observer.play_started(viewer)
+        self.update_coalescing(connection)
+
+    def end_play(self, viewer: Viewer) -> None:
+        """A viewer has had all that it gets of a stream that is over."""
+        connection = viewer.connection
+        if connection.is_closed or connection.plays.get(viewer.stream_id) is not viewer:
+            return
+        viewer.finish_in_queue()
+        connection.session.end_play(viewer.stream_id)
+        self._stop(connection, viewer.stream_id, "stream ended")
+        connection.queue.put(connection.session.data_to_send())
+        connection.request_turn()
+
+    def _not_found(self, viewer: Viewer) -> None:
+        self._turn_away(
+            viewer, f"{viewer.key} is not being published.", StatusCode.PLAY_STREAM_NOT_FOUND, "stream not found"
+        )
+
+    def _turn_away(self, viewer: Viewer, text: str, code: StatusCode, reason: str) -> None:
+        connection = viewer.connection
+        self._wait_no_more(viewer)
+        connection.plays.pop(viewer.stream_id, None)
+        self._refit_plays(connection)
+        connection.session.reject_play(viewer.stream_id, text, code)
+        self.observer.play_stopped(viewer, reason)
+        connection.send_session_data()
+
+    def _wait_no_more(self, viewer: Viewer) -> None:
+        waiting = self._waiting.get(viewer.key)
+        if waiting is not None:
+            waiting.pop(viewer, None)
+            if not waiting:
+                del self._waiting[viewer.key]
+
+    def _stop(self, connection: RtmpConnection, stream_id: int, reason: str) -> None:
+        """A viewer watches no more."""
+        viewer = connection.plays.get(stream_id)
+        if not isinstance(viewer, Viewer):
+            return
+        self._wait_no_more(viewer)
+        stream = viewer.stream
+        if stream is not None:
+            viewer.finish_in_queue()
+            stream.remove(viewer)
+            self._update_publisher_of(stream)
+        del connection.plays[stream_id]
+        self.update_coalescing(connection)
+        self.observer.play_stopped(viewer, reason)
+        self._refit_plays(connection)
+
+    def _refit_plays(self, connection: RtmpConnection, but: Viewer | None = None) -> None:
+        """The number of plays has changed: one alone is sent the shared encoding, several are filtered."""
+        for viewer in list(connection.plays.values()):
+            if viewer is not but and isinstance(viewer, Viewer) and viewer.stream is not None:
+                viewer.stream.change_filter(viewer)
+
+    def _on_pause(self, connection: RtmpConnection, event: PauseChanged) -> None:
+        """A viewer paused or resumed: it goes on at a key frame."""
+        viewer = connection.plays.get(event.stream_id)
+        if not isinstance(viewer, Viewer) or viewer.stream is None:
+            return
+        viewer.is_paused = event.is_paused
+        if event.is_paused:
+            viewer.finish_in_queue()
+            viewer.stream.unseat(viewer)
+        else:
+            viewer.stream.wait(viewer, self.loop.now)
+            connection.request_turn()
+
+    def _on_receive(self, connection: RtmpConnection, event: ReceiveChanged) -> None:
+        """A viewer switched audio or video."""
+        viewer = connection.plays.get(event.stream_id)
+        if not isinstance(viewer, Viewer):
+            return
+        stream = viewer.stream
+        if event.type_id == MessageType.AUDIO:
+            viewer.track_filter = viewer.track_filter._replace(wants_audio=event.is_wanted)
+        else:
+            had_video = viewer.track_filter.wants_video
+            viewer.track_filter = viewer.track_filter._replace(wants_video=event.is_wanted)
+            if event.is_wanted and not had_video and stream is not None and viewer.cursor is not None:
+                # Video begins anew at a key frame, and with it everything.
+                viewer.finish_in_queue()
+                stream.unseat(viewer)
+                stream.wait(viewer, self.loop.now)
+                connection.request_turn()
+                return
+        if stream is not None:
+            stream.change_filter(viewer)
+
+    # Once a second, and at the end.
+
+    def look_after_streams(self, now: float) -> None:
+        """Streams whose publisher did not come back, and viewers whose stream did not begin in time."""
+        for stream in list(self.streams.values()):
+            if stream.grace_until is not None and now >= stream.grace_until:
+                self.end_stream(stream)
+            else:
+                stream.call_waiting(now)
+        for waiting in list(self._waiting.values()):
+            for viewer in [viewer for viewer, until in waiting.items() if now >= until]:
+                self._not_found(viewer)
+
+    def ping(self, connection: RtmpConnection) -> None:
+        """Ask a peer for a sign of life."""
+        connection.pinged_at = self.loop.now
+        # The answer is timed, so it must not wait to be read.
+        connection.coalesce(wants_coalescing=False)
+        connection.session.send_ping(int(time.monotonic() * 1000))
+        connection.send_session_data()
 
     def say_goodbye(self) -> None:
         """Shut down: streams end, and everybody is told before their connection closes."""
         self.is_closing = True
-        for live_stream in list(self.live_streams.values()):
-            self.end_stream(live_stream)
+        for stream in list(self.streams.values()):
+            self.end_stream(stream)
         for connection in list(self.connections.values()):
             connection.publications.clear()
             if connection.connected_at is not None:
-                connection.session.announce_shutdown("The server is shutting down.")
+                connection.last_words = partial(connection.session.announce_shutdown, "The server is shutting down.")
             connection.close_when_sent = True
-            connection.queue(connection.session.data_to_send())
-            connection.flush_output()
+            connection.request_turn()
 
-    def _on_publish_ended(self, connection: RtmpConnection, event: PublishEnded) -> None:
-        live_stream = connection.publications.pop(event.stream_id, None)
-        if live_stream is None:
-            return
-        # Flushed first: who counts a publication's frames has all of them when it hears of the end.
-        live_stream.flush(self.reactor.now)
-        self.observer.publish_stopped(connection, live_stream, event.reason.value)
-        if event.reason is EndReason.CONNECTION_LOST and live_stream.app.grace_s > 0 and not self.is_closing:
-            live_stream.stream.lose(self.reactor.now, live_stream.app.grace_s)
-        else:
-            self.end_stream(live_stream)
 
-    def end_stream(self, live_stream: LiveStream) -> None:
-        """A stream is over: everybody who watches it is told."""
-        live_stream.flush(self.reactor.now)
-        for viewer in list(live_stream.viewers):
-            self.playing.tell_end(viewer)
-        self.live_streams.pop(live_stream.key, None)
-        self.observer.stream_closed(live_stream)
-        self.hub.end(live_stream.key)
-
-    def ping(self, connection: RtmpConnection) -> None:
-        """Ask a connection for a sign of life."""
-        connection.pinged_at = self.reactor.now
-        # The answer is timed, so it must not wait to be read.
-        connection.gather(is_patient=False)
-        connection.session.send_ping(int(time.monotonic() * 1000))
-        connection.send_session_data()
+def _own_name(query: str | None) -> str | None:
+    """What a viewer calls itself in a query."""
+    if not query or _OWN_NAME not in query:
+        return None
+    return next((value for name, value in parse_qsl(query) if name == _OWN_NAME), None)

@@ -1,21 +1,26 @@
 """Segments in shared memory: a memfd each, so that the kernel can send from them without a copy through Python."""
 
 import os
-from collections.abc import Sequence
+import resource
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from penstock.relay.segment import MemoryBuffer, MemoryStore, SegmentBuffer, SegmentStore
 
-_MAX_PIECES = 1000
+_MAX_PIECES: Final = 1000
 """The kernel takes at most 1024 pieces in one call."""
+_DESCRIPTORS_PART: Final = 4
+"""One of so many descriptors may be a segment."""
 
 
 class MemfdBuffer:
     """One memfd, written at its end and never changed."""
 
-    __slots__ = ("_descriptor", "_size")
+    __slots__ = ("_descriptor", "_on_close", "_size")
 
-    def __init__(self) -> None:
+    def __init__(self, on_close: Callable[[], None] | None = None) -> None:
         self._descriptor = os.memfd_create("penstock-log", os.MFD_CLOEXEC)
+        self._on_close = on_close
         self._size = 0
 
     @property
@@ -45,17 +50,35 @@ class MemfdBuffer:
     def close(self) -> None:
         """Give the memory back. What the kernel still has to send of it stays until it is sent."""
         os.close(self._descriptor)
+        if self._on_close is not None:
+            self._on_close()
 
 
 class MemfdStore:
-    """Segments in shared memory, and in plain memory when the process is out of descriptors: a stream goes on."""
+    """Segments in shared memory, up to a part of the descriptors; beyond it in plain memory, so that streams go on.
+
+    The rest of the descriptors is for connections, recordings, facts and HTTP, whatever publishers do.
+    """
+
+    def __init__(self, max_descriptors: int | None = None) -> None:
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._max_descriptors = limit // _DESCRIPTORS_PART if max_descriptors is None else max_descriptors
+        self.descriptors = 0
+        """Those in use."""
 
     def create(self) -> SegmentBuffer:
         """An empty buffer."""
+        if self.descriptors >= self._max_descriptors:
+            return MemoryBuffer()
         try:
-            return MemfdBuffer()
+            buffer = MemfdBuffer(self._give_back)
         except OSError:
             return MemoryBuffer()
+        self.descriptors += 1
+        return buffer
+
+    def _give_back(self) -> None:
+        self.descriptors -= 1
 
 
 def best_store() -> SegmentStore:

@@ -1,78 +1,104 @@
-"""Once a second: deadlines of connections, of viewers, and of streams without a publisher.
+"""The reaper: once a second, whoever keeps us waiting or asks for too much.
 
-Owns which of them are overdue and what they are told. Nothing here is urgent, so one pass a second serves all.
+Owns which connections and viewers are past a deadline and what they are told. A walk over all of them is cut into
+slices, so that ten thousand do not hold up the loop.
 """
 
+from collections.abc import Iterator
+from typing import Final
+
 from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.reactor import Loop, Turn
 from penstock.serve.streams.broker import Broker
 from penstock.serve.streams.viewer import Viewer
 
-SLOW_VIEWER = "no whole message delivered"
+SLOW_VIEWER: Final = "no whole message delivered"
 """How the reason begins for which a slow viewer is closed."""
 
-_PINGS_LEFT_OUT = 6
-"""One of so many pings goes to a connection that was heard of anyway."""
+INTERVAL_S: Final = 1.0
+TOO_FAST_S: Final = 5.0
+"""For how long a peer may be slowed down again and again before it is closed."""
+_PINGS_LEFT_OUT: Final = 6
+"""One of so many pings goes to a peer that was heard of anyway."""
+_PER_LOOK: Final = 32
+"""Connections between two looks at the clock."""
 
 
 class Reaper:
     """Looks after whoever keeps us waiting."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, loop: Loop) -> None:
         self._broker = broker
+        self._loop = loop
+        self._turn = Turn(self._go_on)
+        self._left: Iterator[RtmpConnection] = iter(())
 
-    def sweep(self) -> None:
-        """One pass."""
-        broker = self._broker
-        now = broker.reactor.now
-        for connection in list(broker.connections.values()):
-            self._sweep_peer(connection, now)
-        for live_stream in list(broker.live_streams.values()):
-            live_stream.seat_waiting(now)
-        for stream in broker.hub.expired(now):
-            broker.end_stream(broker.live_streams[stream.key])
-        broker.playing.turn_away_late(now)
+    def start(self) -> None:
+        """Come round once a second from now on."""
+        self._loop.call_later(INTERVAL_S, self._begin)
+
+    def _begin(self) -> None:
+        self.start()
+        broker, now = self._broker, self._loop.now
+        broker.look_after_streams(now)
         broker.observer.second_passed(now)
+        # A walk that has not come to its end yet goes on where it is.
+        if not self._turn.is_queued:
+            self._left = iter(list(broker.connections.values()))
+            self._loop.queue(self._turn)
 
-    def _sweep_peer(self, connection: RtmpConnection, now: float) -> None:
+    def _go_on(self, _events: int) -> None:
+        now = self._loop.now
+        for number, connection in enumerate(self._left):
+            self.look_at(connection, now)
+            if number % _PER_LOOK == _PER_LOOK - 1 and self._loop.clock() >= self._loop.turn_ends_at:
+                self._loop.queue(self._turn)
+                return
+
+    def look_at(self, connection: RtmpConnection, now: float) -> None:
+        """Close a connection that is past a deadline; else ping it if that is due."""
+        if connection.is_closed:
+            return
+        reason = self._overdue(connection, now)
+        if reason is not None:
+            connection.close(reason)
+            return
+        if connection.connected_at is None:
+            return
+        # One who sends is alive; it is pinged now and then all the same, to know how far away it is.
+        interval_s = self._broker.settings.ping_interval_s
+        is_quiet = now - connection.heard_at >= interval_s
+        if now - connection.pinged_at >= interval_s * (1 if is_quiet else _PINGS_LEFT_OUT):
+            self._broker.ping(connection)
+        elif connection.plays:
+            self._broker.update_coalescing(connection)
+        for viewer in list(connection.plays.values()):
+            if isinstance(viewer, Viewer):
+                self._look_at_viewer(viewer, now)
+
+    def _overdue(self, connection: RtmpConnection, now: float) -> str | None:
         settings = self._broker.settings
         if connection.handshaken_at is None:
             if now - connection.opened_at >= settings.handshake_deadline_s:
-                connection.close(f"handshake not finished in {settings.handshake_deadline_s:g} s")
-        elif connection.connected_at is None:
-            if now - connection.opened_at >= settings.connect_deadline_s:
-                connection.close(f"no connect within {settings.connect_deadline_s:g} s")
-        elif now - connection.heard_at >= settings.silent_peer_s:
-            connection.close(f"nothing heard for {settings.silent_peer_s:g} s")
-        elif (
-            connection.reply_stalled_since is not None
-            and now - connection.reply_stalled_since >= settings.stalled_reply_s
-        ):
-            connection.close(f"answers not read for {settings.stalled_reply_s:g} s")
-        elif not (connection.publications and self._sends_too_much(connection, now)):
-            # One who sends is alive; it is pinged now and then all the same, to know how far away it is.
-            since_ping_s = now - connection.pinged_at
-            is_quiet = now - connection.heard_at >= settings.ping_interval_s
-            if since_ping_s >= settings.ping_interval_s * (1 if is_quiet else _PINGS_LEFT_OUT):
-                self._broker.ping(connection)
-            elif connection.viewers:
-                self._broker.update_gathering(connection)
-            for viewer in list(connection.viewers.values()):
-                self._sweep_viewer(viewer, now)
+                return f"handshake not finished in {settings.handshake_deadline_s:g} s"
+            return None
+        if connection.connected_at is None and now - connection.opened_at >= settings.connect_deadline_s:
+            return f"no connect within {settings.connect_deadline_s:g} s"
+        if now - connection.heard_at >= settings.silent_peer_s:
+            return f"nothing heard for {settings.silent_peer_s:g} s"
+        stalled_since = connection.queue.stalled_since
+        if stalled_since is not None and now - stalled_since >= settings.stalled_reply_s:
+            return f"answers not read for {settings.stalled_reply_s:g} s"
+        half_since = connection.session.oldest_half_message_at
+        if half_since is not None and now - half_since >= settings.half_message_deadline_s:
+            return f"a message not finished in {settings.half_message_deadline_s:g} s"
+        limit = connection.rates.limit
+        if limit is not None and connection.rates.too_fast_for_s(now) >= TOO_FAST_S:
+            self._broker.observer.limit_hit(limit, f"{connection.address} sends too fast")
+            return f"too fast for {TOO_FAST_S:g} s: {limit}"
+        return None
 
-    def _sends_too_much(self, connection: RtmpConnection, now: float) -> bool:
-        settings, rate = self._broker.settings, connection.measure(now)
-        if rate.bits > settings.max_publish_bps:
-            limit, reason = "publish bandwidth", f"more than {settings.max_publish_bps} bit/s published"
-        elif rate.messages > settings.max_publish_messages_per_s:
-            limit = "publish messages"
-            reason = f"more than {settings.max_publish_messages_per_s} messages a second published"
-        else:
-            return False
-        self._broker.observer.limit_hit(limit, f"{connection.address} sends too fast")
-        connection.close(reason)
-        return True
-
-    def _sweep_viewer(self, viewer: Viewer, now: float) -> None:
+    def _look_at_viewer(self, viewer: Viewer, now: float) -> None:
         if viewer.cursor is None or viewer.is_in_step:
             viewer.progressed_at = now
             return

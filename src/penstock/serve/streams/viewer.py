@@ -1,20 +1,60 @@
 """A viewer: one play of one stream on one connection.
 
-Owns what is particular to it: what it wants, its place in the log while it is not in step, and what telemetry asks. A
-viewer in step has no place of its own to keep up to date: it is where the log's head is.
+Owns what is particular to it: what it wants, its place in the log while it is not in step, how it is sent to from
+there, and what telemetry asks. A viewer in step has no place of its own to keep up to date: it is where the log's head
+is, and its stream sends to it. Where it begins is its stream's choice.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Final, Protocol
 
 from penstock.relay.cursor import Cursor
+from penstock.relay.log import StreamLog
 from penstock.relay.track_filter import TrackFilter
+from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.send_queue import Sent
+from penstock.serve.connections.transport import Transport
 
-if TYPE_CHECKING:
-    from penstock.serve.connections.rtmp_connection import RtmpConnection
-    from penstock.serve.streams.live_stream import LiveStream
-
-_FFMPEG = "LNX 9,0,124,2"
+_FFMPEG: Final = "LNX 9,0,124,2"
 """What a player made with FFmpeg's libraries calls itself, if it is not told to say something else."""
+_SEND_BYTES: Final = 256 * 1024
+"""Sent by one call to one that catches up: about 0.1 ms on loopback."""
+
+
+class ViewedStream(Protocol):
+    """A live stream as those who watch it know it."""
+
+    @property
+    def log(self) -> StreamLog:
+        """What is sent."""
+
+    @property
+    def publisher(self) -> RtmpConnection | None:
+        """Whoever publishes it now."""
+
+    def attend(self, viewer: "Viewer", now: float) -> None:
+        """Do what has come up for a viewer: admit it, give it a place, or tell it the end."""
+
+    def skip(self, viewer: "Viewer", now: float) -> bool:
+        """A viewer has lost its place: it goes on at the newest key frame. False if it has to wait for one."""
+
+    def catch_up(self, viewer: "Viewer") -> bool:
+        """Nothing is left to send to a viewer: it is in step from now on. False if its stream is over instead."""
+
+    def fall_out(self, viewer: "Viewer") -> None:
+        """A viewer in step has something else to be sent first."""
+
+    def change_filter(self, viewer: "Viewer") -> None:
+        """What a viewer wants has changed, or whether it is alone on its connection."""
+
+    def wait(self, viewer: "Viewer", now: float) -> None:
+        """A viewer without a place waits for the next one."""
+
+    def unseat(self, viewer: "Viewer") -> None:
+        """A viewer gives up its place and is sent nothing until it is seated again."""
+
+    def remove(self, viewer: "Viewer") -> None:
+        """A viewer goes."""
 
 
 class Viewer:
@@ -25,34 +65,42 @@ class Viewer:
         "cursor",
         "descriptor",
         "first_frame_at",
+        "is_admitted",
         "is_in_step",
         "is_paused",
         "is_warned",
         "key",
         "left_off_position",
-        "live_stream",
         "looked_back_s",
+        "own_name",
         "progressed_at",
-        "query",
         "sent_base_bytes",
         "skipped_bytes",
         "skips",
         "started_at",
+        "stream",
         "stream_id",
         "track_filter",
+        "waited_for_stream",
+        "waits_from",
         "waits_since",
     )
 
-    def __init__(self, connection: "RtmpConnection", stream_id: int, key: str, query: str | None, now: float) -> None:
+    def __init__(self, connection: RtmpConnection, stream_id: int, key: str, own_name: str | None, now: float) -> None:
         self.connection = connection
         self.descriptor = connection.descriptor
         self.stream_id = stream_id
         self.key = key
-        self.query = query
+        self.own_name = own_name
+        """What it calls itself in its query."""
         self.track_filter = TrackFilter(stream_id)
-        self.live_stream: LiveStream | None = None
+        self.stream: ViewedStream | None = None
         self.cursor: Cursor | None = None
         """Its place in the log; None while it waits for one."""
+        self.is_admitted = False
+        """Whether its peer was told that the play has begun."""
+        self.waited_for_stream = False
+        """Whether it was there before the publication began, and so gets it from its very first message."""
         self.is_in_step = False
         self.is_paused = False
         self.is_warned = False
@@ -62,6 +110,8 @@ class Viewer:
         """How old the place was at which it began."""
         self.started_at = now
         self.waits_since = now
+        self.waits_from = 0
+        """Where the log's head was when it began to wait."""
         self.first_frame_at: float | None = None
         self.progressed_at = now
         self.skips = 0
@@ -72,7 +122,7 @@ class Viewer:
     @property
     def is_shared(self) -> bool:
         """Whether it is sent the shared encoding straight from the log."""
-        return self.track_filter.is_everything and self.connection.plays == 1
+        return self.track_filter.is_everything and len(self.connection.plays) == 1
 
     @property
     def is_ffmpeg(self) -> bool:
@@ -82,21 +132,28 @@ class Viewer:
     @property
     def position(self) -> int:
         """Where it is in the log."""
-        if self.cursor is None or self.live_stream is None:
+        if self.cursor is None or self.stream is None:
             return self.left_off_position
-        return self.live_stream.log.head if self.is_in_step else self.cursor.position
+        return self.stream.log.head if self.is_in_step else self.cursor.position
 
     @property
     def sent_bytes(self) -> int:
-        """Encoded media bytes that were handed to the system for it, or passed over by its track_filter."""
+        """Encoded media bytes that were handed to the system for it, or passed over by its filter."""
         return self.sent_base_bytes if self.cursor is None else self.sent_base_bytes + self.position
 
+    @property
+    def log_bytes(self) -> int:
+        """What it was sent straight from the log; what passes through its connection's queue is counted there."""
+        # Asked also when the play is over, and not among those of its connection any more.
+        is_alone = all(other is self for other in self.connection.plays.values())
+        return self.sent_bytes if self.track_filter.is_everything and is_alone else 0
+
     def take_place(self, position: int) -> None:
-        """Begin or go on at a position of its live_stream's log."""
-        if self.live_stream is None:
+        """Begin or go on at a position of its stream's log."""
+        if self.stream is None:
             return
         self.leave_place()
-        self.cursor = Cursor(self.live_stream.log)
+        self.cursor = Cursor(self.stream.log)
         self.cursor.position = position
         self.sent_base_bytes -= position
 
@@ -109,3 +166,70 @@ class Viewer:
         self.cursor.release()
         self.cursor = None
         self.is_in_step = False
+
+    # What its connection's turn does.
+
+    def work(self, now: float) -> None:
+        """Do what has come up since the last turn."""
+        if self.stream is not None:
+            self.stream.attend(self, now)
+
+    def finish_message(self, transport: Transport, now: float) -> bool:
+        """Send the rest of a half-sent message. False if the peer has to read first."""
+        cursor = self.cursor
+        if cursor is None or self.is_in_step or (rest := cursor.rest_of_message()) is None:
+            return True
+        # Not a copy of the rest: of a large picture it would be made anew for each little that a slow peer takes.
+        sent = transport.send_from(rest.segment.buffer, rest.offset, rest.size)
+        if cursor.advance(sent):
+            self.progressed_at = now
+        return sent == rest.size
+
+    def leave_step(self) -> None:
+        """Something else is to be sent first."""
+        if self.is_in_step and self.stream is not None:
+            self.stream.fall_out(self)
+
+    def send_log(self, transport: Transport, now: float, is_late: Callable[[], bool]) -> Sent:
+        """Send the log from its place on. All is sent when it is in step, or waits for a place."""
+        stream, cursor = self.stream, self.cursor
+        if stream is None or cursor is None or self.is_in_step:
+            return Sent.ALL
+        while (piece := cursor.next_range()) is not None:
+            size = min(piece.size, _SEND_BYTES)
+            sent = transport.send_from(piece.segment.buffer, piece.offset, size)
+            if cursor.advance(sent):
+                self.progressed_at = now
+                self.is_warned = False
+            if sent < size:
+                return Sent.BLOCKED
+            if is_late():
+                return Sent.UNFINISHED
+        if cursor.is_in_step:
+            # At the end of its stream it is told so instead.
+            return Sent.ALL if stream.catch_up(self) else Sent.QUEUED
+        return Sent.QUEUED if stream.skip(self, now) else Sent.ALL
+
+    def take_filtered(self, max_bytes: int, now: float) -> bytes | None:
+        """What comes next, fitted to it."""
+        stream, cursor = self.stream, self.cursor
+        if stream is None or cursor is None:
+            return None
+        piece = cursor.next_range()
+        if piece is None:
+            if cursor.is_in_step:
+                stream.catch_up(self)
+                return None
+            return b"" if stream.skip(self, now) else None
+        entries = piece.segment.entries_from(piece.position, max_bytes)
+        data = self.track_filter.read(piece.segment, entries)
+        cursor.advance(sum(entry.encoded_bytes for entry in entries))
+        self.progressed_at = now
+        return data
+
+    # Leaving a place.
+
+    def finish_in_queue(self) -> None:
+        """Whatever is said to the peer next must come behind the message that is half out."""
+        if self.cursor is not None and not self.is_in_step and not self.connection.is_closed:
+            self.connection.queue.put_first(self.cursor.take_rest_of_message())

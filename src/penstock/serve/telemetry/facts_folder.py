@@ -47,12 +47,7 @@ class FactsFolder:
     def make(self, below: Path) -> Path:
         """A folder below this one, with the modes that were asked for, as far as it was not there."""
         folder = self.path / below
-        for each in reversed((folder, *folder.parents)):
-            if not each.exists():
-                with contextlib.suppress(FileExistsError):
-                    each.mkdir()
-                    # Here and not by mkdir, from which the process's mask would take bits away.
-                    each.chmod(self._modes.folder)
+        self._modes.make_folder(folder)
         return folder
 
     def count(self, size: int) -> None:

@@ -24,7 +24,7 @@ from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry.address_quota import AddressQuota
 from penstock.serve.telemetry.facts_writer import FactsWriter
 from penstock.serve.telemetry.meter import Meters, StreamTotals
-from penstock.serve.telemetry.sampling import SampleRing, log_bytes_of, sent_bytes_to
+from penstock.serve.telemetry.sampling import SampleRing, sent_bytes_to
 from penstock.serve.telemetry.told_sessions import (
     LetIn,
     ToldConnection,
@@ -114,8 +114,8 @@ class FactsObserver(Observer):
             self._writer.emit(told.closed(reason, self._clock.mono_us(), self._sent_bytes(connection)))
 
     def _sent_bytes(self, connection: RtmpConnection) -> int:
-        of_views = sum(log_bytes_of(viewer) for viewer in connection.viewers.values() if viewer in self._let_in)
-        return connection.sent_private_bytes + self._ended_views_bytes.get(connection.id, 0) + of_views
+        of_views = sum(play.log_bytes for play in connection.plays.values() if play in self._let_in)
+        return connection.queue.sent_bytes + self._ended_views_bytes.get(connection.id, 0) + of_views
 
     def violation(self, connection: RtmpConnection, violation: ProtocolViolation) -> None:
         """A peer broke the protocol."""
@@ -162,10 +162,10 @@ class FactsObserver(Observer):
             self._writer.emit(publication.stopped(reason, self._clock.mono_us()))
 
     def _sample_stream(self, live_stream: LiveStream, now: float) -> None:
-        viewers = live_stream.viewers
-        since = [self._let_in[viewer] for viewer in viewers]
+        # One that was added and waits for a turn to be let in has watched nothing yet.
+        since = [let_in for viewer in live_stream.viewers if (let_in := self._let_in.get(viewer)) is not None]
         sent_bytes = sent_bytes_to(live_stream) - sum(each.sent_bytes for each in since)
-        watched_us = len(viewers) * self._clock.mono_us() - sum(each.began_us for each in since)
+        watched_us = len(since) * self._clock.mono_us() - sum(each.began_us for each in since)
         self._writer.emit(self._publications[live_stream].sample(now, sent_bytes, watched_us))
 
     # Views.
@@ -199,7 +199,7 @@ class FactsObserver(Observer):
             self._writer.emit(play_stopped(viewer, self._conn_id(connection), None, reason, self._clock.mono_us()))
         if self._let_in.pop(viewer, None) is not None:
             ended_bytes = self._ended_views_bytes.get(connection.id, 0)
-            self._ended_views_bytes[connection.id] = ended_bytes + log_bytes_of(viewer)
+            self._ended_views_bytes[connection.id] = ended_bytes + viewer.log_bytes
 
     def _end_view(self, viewer: Viewer, reason: str) -> None:
         self._views_due.discard(viewer)

@@ -56,6 +56,11 @@ class LogObserver(Observer):
         """A connection is gone."""
         self._info(f"Connection closed: {reason}", connection, reason=reason)
 
+    def tls_failed(self, address: str, reason: str) -> None:
+        """A TLS handshake came to nothing."""
+        if self._quota.admit(address, self._clock()):
+            self._log.info(f"TLS handshake failed: {reason}", peer_addr=address, reason=reason)
+
     # Streams.
 
     def publish_started(self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str) -> None:

@@ -18,15 +18,16 @@ from prometheus_client.registry import Collector
 from penstock.errors import ProtocolViolation
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.streams.broker import Broker
+from penstock.serve.streams.flusher import Flusher
 from penstock.serve.streams.observer import Observer
 from penstock.serve.streams.reaper import SLOW_VIEWER
+from penstock.serve.streams.round_times import ROUND_BOUNDS_S
 from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry.address_quota import AddressQuota
 from penstock.serve.telemetry.facts_writer import FactsWriter
-from penstock.serve.telemetry.meter import ROUND_BOUNDS_S, Meters
-from penstock.serve.telemetry.sampling import log_bytes_of
+from penstock.serve.telemetry.meter import Meters
 
-_SLICE_PEERS = 250
+_SLICE_CONNECTIONS = 250
 _SLICE_PAUSE_S = 0.002
 
 
@@ -113,28 +114,32 @@ class MetricsObserver(Observer):
 
     def play_stopped(self, viewer: Viewer, reason: str) -> None:  # noqa: ARG002
         """A view is over."""
-        self._sent_bytes += log_bytes_of(viewer)
+        self._sent_bytes += viewer.log_bytes
 
     def connection_closed(self, connection: RtmpConnection, reason: str) -> None:
         """A connection is gone."""
         self._received_bytes += connection.session.received_bytes
-        self._sent_bytes += connection.sent_private_bytes
+        self._sent_bytes += connection.queue.sent_bytes
         if reason.startswith(SLOW_VIEWER):
             self._slow_viewers_closed += 1
 
-    def take(self, broker: Broker, done: Callable[[Figures], None]) -> None:
+    def take(self, broker: Broker, flusher: Flusher, done: Callable[[Figures], None]) -> None:
         """Take a snapshot, on the loop's thread and in slices, and hand it over."""
-        _Walk(broker, self._received_bytes, self._sent_bytes, lambda walk: done(self._figures(broker, walk))).go_on()
 
-    def _figures(self, broker: Broker, walk: "_Walk") -> Figures:
+        def walked(walk: _Walk) -> None:
+            done(self._figures(broker, flusher, walk))
+
+        _Walk(broker, self._received_bytes, self._sent_bytes, walked).go_on()
+
+    def _figures(self, broker: Broker, flusher: Flusher, walk: "_Walk") -> Figures:
         # A view that ended while the walk was on its way may be missing; a counter must not go back for that.
         self._told_received_bytes = max(self._told_received_bytes, walk.received_bytes)
         self._told_sent_bytes = max(self._told_sent_bytes, walk.sent_bytes)
-        live_streams = broker.live_streams.values()
-        rounds, writer, recorder = broker.flusher.rounds, self._facts_writer, self._recorder
+        live_streams = broker.streams.values()
+        rounds, writer, recorder = flusher.rounds, self._facts_writer, self._recorder
         return Figures(
             connections=len(broker.connections),
-            publishers=sum(live_stream.stream.is_live for live_stream in live_streams),
+            publishers=sum(live_stream.is_live for live_stream in live_streams),
             viewers=sum(len(live_stream.viewers) for live_stream in live_streams),
             streams=len(live_streams),
             received_bytes=self._told_received_bytes,
@@ -146,7 +151,7 @@ class MetricsObserver(Observer):
             limits_hit=dict(self._limits_hit),
             round_counts=tuple(rounds.counts),
             round_sum_s=rounds.sum_s,
-            flush_grid_s=broker.flusher.pacer.grid_s or 0.0,
+            flush_grid_s=flusher.pacer.grid_s or 0.0,
             log_bytes=broker.budget.used_bytes,
             log_budget_bytes=broker.budget.max_bytes,
             recorder_backlog_bytes=recorder.backlog_bytes if recorder else None,
@@ -166,19 +171,19 @@ class _Walk:
     def __init__(self, broker: Broker, received_bytes: int, sent_bytes: int, done: Callable[["_Walk"], None]) -> None:
         self.received_bytes = received_bytes
         self.sent_bytes = sent_bytes
-        self._station = broker
-        self._peers: Iterator[RtmpConnection] = iter(list(broker.connections.values()))
+        self._loop = broker.loop
+        self._connections: Iterator[RtmpConnection] = iter(list(broker.connections.values()))
         self._done = done
 
     def go_on(self) -> None:
         """Look at the next few."""
-        some = list(islice(self._peers, _SLICE_PEERS))
+        some = list(islice(self._connections, _SLICE_CONNECTIONS))
         for connection in some:
             # One that has closed meanwhile keeps its counts: they were not yet among those of the past.
             self.received_bytes += connection.session.received_bytes
-            self.sent_bytes += connection.sent_private_bytes + sum(map(log_bytes_of, connection.viewers.values()))
-        if len(some) == _SLICE_PEERS:
-            self._station.reactor.call_later(_SLICE_PAUSE_S, self.go_on)
+            self.sent_bytes += connection.queue.sent_bytes + sum(play.log_bytes for play in connection.plays.values())
+        if len(some) == _SLICE_CONNECTIONS:
+            self._loop.call_later(_SLICE_PAUSE_S, self.go_on)
         else:
             self._done(self)
 

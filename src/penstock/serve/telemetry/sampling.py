@@ -105,7 +105,7 @@ class Lag(NamedTuple):
 
 def lag_of(viewer: Viewer) -> Lag:
     """Where a viewer is; without a place in the stream it lags by nothing that can be named."""
-    live_stream = viewer.live_stream
+    live_stream = viewer.stream
     if live_stream is None or viewer.cursor is None:
         return Lag(0, None)
     log, position = live_stream.log, viewer.position
@@ -128,9 +128,3 @@ def sent_bytes_to(live_stream: LiveStream) -> int:
             viewer.cursor.position for viewer in viewers if not viewer.is_in_step and viewer.cursor is not None
         )
     return sent_bytes
-
-
-def log_bytes_of(viewer: Viewer) -> int:
-    """What a viewer was sent straight from the log; what passes through its connection's queue is counted there."""
-    is_alone = all(other is viewer for other in viewer.connection.viewers.values())
-    return viewer.sent_bytes if is_alone and viewer.track_filter.is_everything else 0

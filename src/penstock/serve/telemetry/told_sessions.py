@@ -6,7 +6,6 @@ printable and cut, so that one long name does not swell every sample.
 """
 
 from dataclasses import dataclass
-from urllib.parse import parse_qsl
 
 from penstock import facts
 from penstock.amf import printable
@@ -155,7 +154,7 @@ class ToldView:
             app=app,
             stream=stream,
             waited_us=waited_us,
-            viewer=_own_name(viewer),
+            viewer=None if viewer.own_name is None else text(viewer.own_name),
             auth_subject=None,
         )
 
@@ -208,7 +207,7 @@ def play_stopped(viewer: Viewer, conn_id: str, view: ToldView | None, reason: st
         skipped_bytes=viewer.skipped_bytes - since.skipped_bytes,
         peer_addr=connection.address,
         client=text(connection.client) or None,
-        viewer=_own_name(viewer),
+        viewer=None if viewer.own_name is None else text(viewer.own_name),
         auth_subject=None,
     )
 
@@ -231,15 +230,6 @@ def _startup_us(viewer: Viewer) -> int | None:
 
 def _protocol(connection: RtmpConnection) -> str:
     return "rtmps" if connection.is_encrypted else "rtmp"
-
-
-def _own_name(viewer: Viewer) -> str | None:
-    """What the viewer calls itself in a query, that of the stream first."""
-    for query in (viewer.query, viewer.connection.app_query):
-        for name, value in parse_qsl(query or ""):
-            if name == "viewer":
-                return text(value)
-    return None
 
 
 def _names(app: str, key: str) -> tuple[str, str]:
