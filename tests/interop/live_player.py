@@ -8,14 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import dropwhile
 from pathlib import Path
 
 from tests.interop.ffmpeg_copies import ERROR_LINE, ffmpeg_command, packet_lines
-from tests.support.live_publisher import is_coded
 from tests.support.penstock_server import PenstockServer
 from tests.support.processes import RunningProgram, running
-from tests.support.samples import AUDIO, VIDEO, Sample, media_of
 
 DEADLINE_S = 30.0
 
@@ -41,35 +38,6 @@ class LivePlayer:
             return []
         lines = self.list_path.read_text(encoding="utf-8").split("\n")[:-1]
         return [line for line in lines if not line.startswith("#")]
-
-
-def from_first_picture(packets: Sequence[str]) -> list[str]:
-    """What a viewer is given of a stream with pictures: it begins with one, and sounds before it go to nobody."""
-    return list(dropwhile(lambda packet: not packet.startswith("0, "), packets))
-
-
-def as_played(published: Sequence[Sample]) -> list[Sample]:
-    """The same of samples: first the set-up that holds at the first picture, with its time, then all from it on."""
-    has_video = any(sample.type_id == VIDEO for sample in published)
-    kind = VIDEO if has_video else AUDIO
-    first = next(number for number, sample in enumerate(published) if sample.type_id == kind and is_coded(sample))
-    in_force: dict[tuple[int, bytes], Sample] = {}
-    for sample in media_of(published[:first]):
-        if not is_coded(sample):
-            # Type, FourCC and track are what one set-up message replaces another by; it then comes last.
-            slot = (sample.type_id, sample.payload[: _header_bytes(sample)])
-            in_force.pop(slot, None)
-            in_force[slot] = sample._replace(timestamp_ms=published[first].timestamp_ms)
-    return media_of([*in_force.values(), *published[first:]])
-
-
-def _header_bytes(sample: Sample) -> int:
-    first_byte = sample.payload[0]
-    if sample.type_id == VIDEO:
-        is_enhanced, is_multitrack = first_byte & 0x80, first_byte & 0x0F == 6
-    else:
-        is_enhanced, is_multitrack = first_byte >> 4 == 9, first_byte & 0x0F == 5
-    return 2 if not is_enhanced else 7 if is_multitrack else 5
 
 
 def player_command(url: str, list_path: Path, options: Sequence[str] = ()) -> list[str]:

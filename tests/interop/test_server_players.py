@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.ffmpeg_copies import RECORDING_PATH, ffmpeg_command, listed_packets, run_cleanly
-from tests.interop.live_player import as_played, from_first_picture, player_command, waiting_player
+from tests.interop.live_player import player_command, waiting_player
 from tests.support.gstreamer import pipeline_command, require_elements
 from tests.support.penstock_server import PenstockServer, penstock_server
 from tests.support.processes import find_program, run_to_end, running
@@ -62,7 +62,7 @@ def test_rtmpdump_writes_the_payloads_that_were_published(server: PenstockServer
 
     printed = publish_to_waiting(server, rtmpdump, samples, tmp_path / "play.log")
     assert "Download complete" in printed
-    expected = without_small_video(as_played(samples))
+    expected = without_small_video(media_of(samples))
     for type_id in (AUDIO, VIDEO):
         assert fingerprints(flv_samples(played_path), type_id) == fingerprints(expected, type_id)
 
@@ -75,7 +75,7 @@ def test_gstreamer_writes_the_payloads_that_were_published(server: PenstockServe
         return pipeline_command(f"rtmp2src location={url} ! filesink location={played_path}")
 
     publish_to_waiting(server, gstreamer, samples, tmp_path / "play.log")
-    played, expected = media_of(flv_samples(played_path)), without_small_video(as_played(samples))
+    played, expected = media_of(flv_samples(played_path)), without_small_video(media_of(samples))
     for type_id in (AUDIO, VIDEO):
         given = fingerprints(played, type_id)
         assert given == fingerprints(expected, type_id)[: len(given)]
@@ -93,7 +93,7 @@ def test_ffmpeg_plays_the_packets_that_gstreamer_publishes(server: PenstockServe
     with waiting_player(server, name, player_command(server.url(name), list_path), list_path) as player:
         run_to_end(publish, tmp_path / "publish.log", DEADLINE_S)
         played = player.finish()
-    assert played == from_first_picture(listed_packets(local_path, tmp_path))
+    assert played == listed_packets(local_path, tmp_path)
     assert len(played) > 100
 
 
@@ -106,7 +106,7 @@ def test_gstreamer_plays_what_ffmpeg_publishes(server: PenstockServer, tmp_path:
         server.wait_for_play(name)
         run_cleanly(publish, tmp_path / "publish.log")
         assert player.wait_for_exit(DEADLINE_S) == 0
-    played, published = flv_samples(played_path), without_small_video(as_played(flv_samples(copy_path)))
+    played, published = flv_samples(played_path), without_small_video(media_of(flv_samples(copy_path)))
     for type_id in (AUDIO, VIDEO):
         given = fingerprints(played, type_id)
         assert given == fingerprints(published, type_id)[: len(given)]

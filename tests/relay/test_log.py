@@ -98,20 +98,6 @@ def test_the_pace_is_known_from_the_second_frame_on() -> None:
     assert log.video_interval_s == pytest.approx(0.040)
 
 
-def test_the_smallest_of_the_last_frames_is_remembered_for_a_while() -> None:
-    log = new_log()
-    log.append(video_setup(0), 100.0)
-    log.append(key(0, bytes(90_000)), 100.0)
-    assert log.least_video_bytes == 90_005, "set-up is no frame"
-    log.append(inter(40, bytes(995)), 100.04)
-    assert log.least_video_bytes == 1000
-    for number in range(100):
-        log.append(inter(80, bytes(9000)), 101.0 + number / 25)
-    assert 3000 < log.least_video_bytes < 6000
-    log.append(inter(80, bytes(1995)), 106.0)
-    assert log.least_video_bytes == 2000
-
-
 def test_audio_alone_is_no_reason_to_hurry() -> None:
     log = new_log()
     log.append(audio(0), 0.0)

@@ -89,7 +89,13 @@ class FakePeer:
         return codes(self.say(command("closeStream", 4.0, None, stream_id=stream_id)))
 
     def hang_up(self) -> None:
+        """Say that no more comes: seen by whoever reads."""
         self.transport.is_ended = True
+        self.loop.settle()
+
+    def reset(self) -> None:
+        """Be gone in both directions: told to whoever waits for anything."""
+        self.transport.is_hung_up = True
         self.loop.settle()
 
 

@@ -46,7 +46,6 @@ class FakeTransport:
         self.is_ended = False
         """Whether the peer sends no more: read as b"" behind its last byte."""
         self.is_closed = False
-        self.wakes_from_bytes = 1
         self.receives: list[int] = []
         """The size that was asked for by each call."""
         self._input = bytearray()
@@ -74,9 +73,6 @@ class FakeTransport:
         if data:
             return data
         return b"" if self.is_ended or self.is_hung_up else None
-
-    def wake_from(self, size: int) -> None:
-        self.wakes_from_bytes = size
 
     def send(self, data: bytes | memoryview) -> int:
         self._check()
@@ -227,6 +223,12 @@ class FakeLoop:
         self.now = until
         self._worked_s = 0.0
         self.settle()
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass, and run the timers that are due by then; turns stay queued."""
+        self.now += seconds
+        self._worked_s = 0.0
+        self._run_timers()
 
     def _run_timers(self) -> bool:
         has_run = False

@@ -42,17 +42,6 @@ class CodecConfig:
         return any(_is_metadata(frame) for frame in self.frames)
 
     @property
-    def lacks_announced_kind(self) -> bool:
-        """Whether the publisher's metadata names audio or video of which nothing has come."""
-        published = next((frame.payload for frame in self.frames if _is_metadata(frame)), None)
-        try:
-            values = [] if published is None else read_amf0_values(published, limits=_METADATA_LIMITS)
-        except MalformedAmf:
-            values = []
-        announced = next((value for value in values if isinstance(value, dict)), {})
-        return any(codec_id is None and announced.get(name) is not None for name, codec_id in self._codec_ids)
-
-    @property
     def _codec_ids(self) -> tuple[tuple[str, float | None], ...]:
         return ("videocodecid", self.video_codec_id), ("audiocodecid", self.audio_codec_id)
 

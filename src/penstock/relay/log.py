@@ -26,9 +26,6 @@ _QUIET_POINT_GAP_S = 1.0
 _JUMP_BACK_MS = 1000
 """Audio and video are not quite in order of time; beyond this the encoder has set its clock back."""
 _INTERVAL_SMOOTHING = 0.1
-_NO_VIDEO_BYTES = 1 << 30
-_LEAST_GROWTH_BITS = 6
-"""The size of the smallest frame is forgotten by a 64th with each frame."""
 _LOOKED_AT_FRAMES = 45
 """FFmpeg wants to know the times of forty frames, and of some more where their order is another."""
 _LOOKBACK_PART = 12
@@ -139,8 +136,6 @@ class StreamLog:
         self._video_at = 0.0
         self.video_interval_s = 0.0
         """The mean distance of the last frames of video."""
-        self.least_video_bytes = _NO_VIDEO_BYTES
-        """The size of the smallest of the last frames of video."""
         self.has_unflushed_video = False
         self.unflushed_since: float | None = None
         self.publication_start = 0
@@ -211,9 +206,6 @@ class StreamLog:
             weight = _INTERVAL_SMOOTHING if self.video_interval_s else 1.0
             self.video_interval_s += (now - self._video_at - self.video_interval_s) * weight
             self._video_at = now
-            if not is_setup:
-                least = self.least_video_bytes
-                self.least_video_bytes = min(len(payload), least + (least >> _LEAST_GROWTH_BITS) + 1)
             if not self.has_video:
                 self._see_first_video()
             if self.setup.video_codec_id is None and not is_malformed:

@@ -72,13 +72,15 @@ class Notes(Observer):
 
 
 class FlushNotes:
-    """Hears of flushes."""
+    """Hears of flushes, and writes them down among everything else."""
 
-    def __init__(self) -> None:
+    def __init__(self, notes: Notes) -> None:
         self.flushes: list[Flush] = []
+        self._notes = notes
 
     def on_flush(self, flush: Flush, now: float) -> None:
         self.flushes.append(flush)
+        self._notes.heard.append("flushed")
 
 
 class Stage:

@@ -60,8 +60,10 @@ def test_one_that_wants_everything_again_comes_back_into_step() -> None:
     on.stream.change_filter(watcher.viewer)
     on.loop.settle()
     assert watcher.viewer.is_in_step
-    on.send(audio(80, b"a2"))
+    on.stream.append(audio(80, b"a2"), on.loop.now)
+    on.stream.flush(on.loop.now)
     assert watcher.heard() == ["a2"]
+    assert on.loop.queued_turns == 0
 
 
 def test_the_message_in_hand_is_finished_before_a_filter_holds() -> None:

@@ -62,6 +62,16 @@ def test_one_who_wants_the_next_key_frame_gets_none_that_came_before_flushed_or_
     assert watcher.heard() == ["metadata", "avc", "aac", "k4"]
 
 
+@pytest.mark.parametrize("app", [NEXT, AppSettings()])
+def test_of_two_key_frames_that_come_at_once_one_who_waited_begins_with_the_first(app: AppSettings) -> None:
+    on = StreamStage(app)
+    on.begin()
+    on.send(video_setup(), inter(0, b"i0"))
+    watcher = on.watch()
+    on.send(key(40, b"k1"), inter(80, b"i2"), key(120, b"k3"))
+    assert watcher.heard() == ["metadata", "avc", "k1", "i2", "k3"]
+
+
 def test_one_who_wants_to_be_live_begins_with_whatever_comes_next() -> None:
     on = published(LIVE)
     watcher = on.watch()
@@ -135,6 +145,8 @@ def test_one_who_waited_gets_the_publication_from_its_very_first_message() -> No
     watcher = on.watch()
     on.begin()
     on.send(metadata(), audio_setup(), video_setup(), audio(0, b"a0"), flushes_each=True)
+    watcher.connection.request_turn()
+    on.loop.settle()
     assert watcher.heard() == []
     on.send(key(20, b"k1"))
     assert watcher.heard() == ["metadata", "aac", "avc", "a0", "k1"]
@@ -161,9 +173,9 @@ def test_one_who_waited_and_wants_to_be_live_gets_the_codec_configuration_first(
     on = StreamStage(LIVE)
     watcher = on.watch()
     on.begin()
-    on.send(metadata(), video_setup(), audio_setup())
-    on.send(key(0, b"k0"))
-    assert watcher.heard() == ["metadata", "avc", "aac", "k0"]
+    on.send(metadata(), video_setup(), audio_setup(), key(0, b"k0"))
+    on.send(key(40, b"k1"))
+    assert watcher.heard() == ["metadata", "avc", "aac", "k1"]
 
 
 def test_one_who_waited_for_longer_than_the_first_message_is_kept_gets_the_codec_configuration() -> None:
@@ -174,6 +186,7 @@ def test_one_who_waited_for_longer_than_the_first_message_is_kept_gets_the_codec
     on.stream.log.drop_everything()
     on.send(key(40, b"k1"))
     assert watcher.heard() == ["metadata", "avc", "aac", "k1"]
+    assert watcher.viewer.skips == 0
 
 
 def test_one_who_waited_in_vain_for_a_key_frame_gets_everything_so_far() -> None:
@@ -197,6 +210,33 @@ def test_one_who_came_while_the_publisher_was_lost_gets_the_next_publication_and
     on.begin()
     on.send(video_setup(0, b"new"), audio(0, b"a0"), key(0, b"k0"))
     assert watcher.heard() == ["metadata", "new", "a0", "k0"]
+
+
+def test_one_who_waits_for_a_key_frame_when_the_publisher_is_lost_gets_the_next_publication_whole() -> None:
+    on = StreamStage()
+    on.begin()
+    on.send(video_setup(), inter(0, b"i0"))
+    watcher = on.watch()
+    on.stream.lose(on.loop.now)
+    on.begin()
+    on.send(video_setup(0, b"new"), audio(0, b"a0"), key(0, b"k0"))
+    assert watcher.heard() == ["metadata", "new", "a0", "k0"]
+
+
+def test_one_who_gives_up_its_place_and_comes_back_gets_nothing_twice() -> None:
+    on = StreamStage()
+    watcher = on.watch()
+    on.begin()
+    on.send(video_setup(), key(0, b"k0"), inter(40, b"i1"))
+    watcher.heard()
+    on.stream.unseat(watcher.viewer)
+    on.send(inter(80, b"i2"))
+    on.stream.wait(watcher.viewer, on.loop.now)
+    watcher.connection.request_turn()
+    on.loop.settle()
+    assert watcher.heard() == []
+    on.send(key(120, b"k3"))
+    assert watcher.heard() == ["metadata", "avc", "k3"]
 
 
 def test_one_in_step_when_the_publisher_is_lost_goes_on_where_it_is() -> None:

@@ -76,9 +76,25 @@ def test_a_reply_comes_between_two_messages_of_one_in_step() -> None:
     assert watcher.viewer.is_in_step
 
 
+def test_whatever_little_is_taken_at_a_time_every_message_is_whole_and_in_order() -> None:
+    on = published()
+    watcher = in_step(on)
+    watcher.transport.room_bytes = 3
+    on.send(inter(80, b"i2" + bytes(50)), inter(120, b"i3"))
+    watcher.connection.queue.put(encode(FrameKind.DATA, 0, b"a reply"))
+    watcher.transport.most_per_send = 4
+    for _ in range(30):
+        watcher.transport.room_bytes = 7
+        on.loop.settle()
+    assert watcher.heard() == ["i2", "a reply", "i3"]
+    assert watcher.viewer.is_in_step
+
+
 def test_one_with_a_reply_that_is_not_out_leaves_the_step() -> None:
     on = published()
     watcher = in_step(on)
+    on.send(inter(60, b"in step"))
+    assert watcher.heard() == ["in step"]
     watcher.transport.room_bytes = 3
     watcher.connection.queue.put(encode(FrameKind.DATA, 0, b"a reply"))
     watcher.connection.send()

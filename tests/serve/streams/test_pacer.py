@@ -129,36 +129,6 @@ def test_a_policy_may_take_no_notice_of_load() -> None:
     assert due(pacer, FlushPolicy(0.020, adapts=False), 7.01) == pytest.approx(7.02)
 
 
-@pytest.mark.parametrize(
-    ("policy", "busy_share", "interval_s", "waits"),
-    [
-        (EACH_FRAME, 0.0, 1 / 60, True),
-        (EACH_FRAME, 0.0, 1 / 30, True),
-        # A frame that is a little late would come after the wait for it is over.
-        (EACH_FRAME, 0.0, 1 / 25, False),
-        (EACH_FRAME, 0.0, 0.0, False),
-        (ADAPTING, 0.0, 1 / 30, False),
-        (ADAPTING, 0.2, 1 / 30, False),
-        (ADAPTING, 0.5, 1 / 30, True),
-        (ADAPTING, 0.9, 1 / 30, True),
-    ],
-)
-def test_audio_right_after_a_frame_waits_for_the_next_one_if_that_comes_in_time(
-    policy: FlushPolicy, busy_share: float, interval_s: float, waits: bool
-) -> None:
-    assert Pacer().lets_audio_wait(policy, interval_s, MAX_WAIT_S, busy_share) is waits
-
-
-def test_only_on_a_grid_it_is_known_when_all_is_sent() -> None:
-    pacer = Pacer()
-    assert pacer.next_tick(EACH_FRAME, 7.01) is None
-    assert pacer.next_tick(ADAPTING, 7.01) is None
-    assert pacer.next_tick(FlushPolicy(0.020, adapts=False), 7.01) == pytest.approx(7.02)
-    assert pacer.next_tick(FlushPolicy(0.250, adapts=False), 7.25) == 7.5, "what is due now is being sent"
-    after_load(pacer, 0.030, 0.5, 100.0)
-    assert pacer.next_tick(ADAPTING, 7.01) == pytest.approx(7.05)
-
-
 def test_the_settings_are_those_that_the_design_promises() -> None:
     settings = ServerSettings()
     assert (settings.max_flush_wait_s, settings.slow_viewer_s, settings.notsent_lowat_bytes) == (0.040, 10.0, 131_072)

@@ -126,6 +126,7 @@ def test_nobody_begins_with_the_pictures_of_a_publisher_that_is_gone() -> None:
     on = published()
     in_step(on)
     on.stream.lose(on.loop.now)
+    assert on.stream.log.newest_point is None
     watcher = on.watch()
     on.loop.advance(5.0)
     on.stream.call_waiting(on.loop.now)
@@ -212,10 +213,9 @@ def test_a_filtered_viewer_gets_the_rest_and_then_the_end() -> None:
     on = published()
     watcher = on.watch(stream_id=3)
     watcher.heard()
-    watcher.transport.room_bytes = 0
-    on.send(inter(80, b"i2"))
+    on.stream.append(inter(80, b"i2"), on.loop.now)
+    on.stream.flush(on.loop.now)
     on.stream.end()
-    watcher.transport.room_bytes = 10**9
     on.loop.settle()
     assert watcher.heard() == ["i2", THE_END]
 
@@ -263,12 +263,16 @@ def test_a_stream_that_nobody_watches_gives_its_memory_back_at_once() -> None:
     assert (on.store.open_buffers, on.budget.used_bytes) == (set(), 0)
 
 
-def test_a_viewer_that_goes_after_the_end_gives_the_rest_back() -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_viewer_that_goes_after_the_end_gives_the_rest_back(is_lost: bool) -> None:
     on = published()
     watcher = in_step(on)
     watcher.transport.room_bytes = 5
     on.send(inter(80, b"i2"))
     on.stream.end()
     on.loop.settle()
+    if is_lost:
+        watcher.connection.close("lost")
     on.leave(watcher)
     assert (on.store.open_buffers, on.budget.used_bytes) == (set(), 0)
+    assert on.budget._logs == set(), "and is asked to make room no more"

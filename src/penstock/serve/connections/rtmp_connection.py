@@ -7,6 +7,8 @@ A turn ends when `Loop.turn_ends_at` has come; what is left asks for another one
 allowance is not read for a while; one that keeps doing so is closed by the reaper.
 """
 
+# Long because: reading, sending and rates decide together whether the socket is waited for.
+
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -86,7 +88,6 @@ class RtmpConnection:
         "_pause",
         "_transport",
         "_turn",
-        "_wakes_from",
         "_wants_coalescing",
         "_write_blocked",
         "address",
@@ -157,7 +158,6 @@ class RtmpConnection:
         self._wants_coalescing = False
         self._is_reading = True
         self._write_blocked = False
-        self._wakes_from = 1
         self._held_bytes = 0
         self.rates = PeerRates(owner.settings, now)
         self._pause: Timer | None = None
@@ -234,8 +234,6 @@ class RtmpConnection:
             self._handle_events()
             if self._is_closed:
                 return
-            if self._wakes_from > 1 and self.session.buffered_bytes:
-                self.wake_up()
             if self.session.is_unfinished or not self._may_go_on:
                 return
             if len(data) < size:
@@ -389,27 +387,6 @@ class RtmpConnection:
         elif events != self._events:
             self._loop.modify(self.descriptor, events)
         self._events = events
-
-    def doze(self, least_bytes: int) -> None:
-        """Read when so much has come, as of a frame of video, and not for each message that comes before it."""
-        # What is left of a message may be less than that, and another publication may have smaller frames.
-        may_doze = not self.session.buffered_bytes and len(self.publications) == 1
-        self._wake_from(least_bytes if may_doze else 1)
-
-    def wake_up(self) -> None:
-        """Read at once whatever comes."""
-        self._wake_from(1)
-
-    def read_now(self) -> None:
-        """Read what is there, unless it has to wait for something else."""
-        if self._is_reading and not self._is_closed:
-            self._on_turn(READ)
-
-    def _wake_from(self, size: int) -> None:
-        # Not a call for each little by which frames differ; never more than is asked for.
-        if not self._is_closed and not size * 3 // 4 <= self._wakes_from <= size:
-            self._wakes_from = size
-            self._transport.wake_from(size)
 
     # The end.
 

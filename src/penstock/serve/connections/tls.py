@@ -107,9 +107,6 @@ class TlsTransport:
         self._pass_on()
         return opened_bytes
 
-    def wake_from(self, size: int) -> None:
-        """Be readable whatever has come: bytes of records do not tell how much is in them."""
-
     def send(self, data: bytes | memoryview) -> int:
         """How much was taken. All of it, unless the socket takes less: then up to one piece more than the socket."""
         if not self.flush():

@@ -27,9 +27,6 @@ class Transport(Protocol):
     def receive(self, size: int) -> bytes | None:
         """What has come, b"" at the end, None if nothing is there."""
 
-    def wake_from(self, size: int) -> None:
-        """Be readable only when so many bytes have come, or the end."""
-
     def send(self, data: bytes | memoryview) -> int:
         """How much was taken; 0 if the peer has to read first."""
 
@@ -60,10 +57,6 @@ class PlainTransport:
             return self._socket.recv(size)
         except BlockingIOError:
             return None
-
-    def wake_from(self, size: int) -> None:
-        """Be readable only when so many bytes have come, or the end."""
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def send(self, data: bytes | memoryview) -> int:
         """How much was taken."""

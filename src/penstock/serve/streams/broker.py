@@ -53,6 +53,7 @@ from penstock.serve.streams.viewer import ViewedStream, Viewer
 # Chunk streams of the shared encoding: none of those on which sessions compress headers.
 _SHARED_CHUNK_STREAMS: Final = {FrameKind.AUDIO: 4, FrameKind.VIDEO: 6, FrameKind.DATA: 8}
 _SETTLED_S: Final = 2.0
+_GOODBYE: Final = "The server is shutting down."
 _OWN_NAME: Final = "viewer"
 """The parameter of a query by which a viewer may name itself."""
 
@@ -203,7 +204,10 @@ class Broker:
             or connection.session.stream_state(event.stream_id) is not StreamState.PUBLISH_REQUESTED
         ):
             return  # the answer came too late
-        if self.is_closing or verdict is Verdict.REFUSE:
+        stream = self.streams.get(request.key)
+        # Somebody else may have begun since it was asked; only one who may replace whoever that is takes its place.
+        is_in_use = stream is not None and stream.is_live and verdict is not Verdict.REPLACE
+        if self.is_closing or is_in_use or verdict is Verdict.REFUSE:
             reason = f"{request.key} is being published already."
             connection.session.reject_publish(event.stream_id, reason, StatusCode.PUBLISH_BAD_NAME)
             self.observer.publish_refused(connection, request.key, reason)
@@ -452,9 +456,12 @@ class Broker:
         for stream in list(self.streams.values()):
             self.end_stream(stream)
         for connection in list(self.connections.values()):
+            # What its publisher has sent already is ignored: there is no stream any more to take it.
+            for stream_id in connection.publications:
+                connection.session.end_publish(stream_id, _GOODBYE)
             connection.publications.clear()
             if connection.connected_at is not None:
-                connection.last_words = partial(connection.session.announce_shutdown, "The server is shutting down.")
+                connection.last_words = partial(connection.session.announce_shutdown, _GOODBYE)
             connection.close_when_sent = True
             connection.request_turn()
 

@@ -6,6 +6,8 @@ caught up. Also owns where a joiner begins, the stream's one time over several p
 without a publisher. Knows no policy between streams.
 """
 
+# Long because: a viewer is in one of five places here, and each step moves it between them.
+
 from typing import Final, Protocol
 
 from penstock.media.describe import describe
@@ -74,7 +76,6 @@ class LiveStream:
         self.app = app
         self.log = log
         self.publisher: RtmpConnection | None = None
-        self.published_at = now
         self.last_media_at = now
         """When the publisher last sent anything, or began."""
         self.grace_until: float | None = None
@@ -85,7 +86,6 @@ class LiveStream:
         """Who hears of every flush besides viewers: followers such as the recorder, meters of telemetry."""
         self.is_dirty = False
         self.flush_timer: Timer | None = None
-        self.look_timer: Timer | None = None
         self.codecs_text = ""
         self._fan_out = fan_out
         self._owner = owner
@@ -118,7 +118,7 @@ class LiveStream:
             self.log.begin_anew()
         self._publications += 1
         self.publisher = publisher
-        self.published_at = self.last_media_at = now
+        self.last_media_at = now
         self.grace_until = None
         for viewer in self._waiting:
             viewer.waited_for_stream = True
@@ -340,7 +340,6 @@ class LiveStream:
             self._filtered[viewer] = None
         if is_first:
             viewer.first_frame_at = now
-            viewer.looked_back_s = now - place.at
             self._owner.first_frame_sent(viewer)
         return True
 

@@ -14,8 +14,6 @@ _WIDEN_ABOVE_S = 0.020
 _NARROW_BELOW_S = 0.004
 _CALM_S = 5.0
 _SMOOTHING = 0.1
-_JITTER = 1.15
-"""A frame may come so much later than the mean of the last ones says."""
 
 
 class Waiting(NamedTuple):
@@ -66,17 +64,6 @@ class Pacer:
         if policy.adapts and waiting.next_video_at is not None and waiting.next_video_at > waiting.since + wait_s:
             return waiting.since
         return waiting.since + wait_s
-
-    def next_tick(self, policy: FlushPolicy, now: float) -> float | None:
-        """When what comes from now on is sent, all of it together; None if there is no such time."""
-        grid_s = self._grid_of(policy)
-        return None if grid_s is None else (now // grid_s + 1) * grid_s
-
-    def lets_audio_wait(
-        self, policy: FlushPolicy, video_interval_s: float, max_wait_s: float, busy_share: float
-    ) -> bool:
-        """Whether audio that comes right after a frame of video goes out with the next frame, if there is no grid."""
-        return 0.0 < video_interval_s * _JITTER <= _audio_wait_s(policy, max_wait_s, busy_share)
 
     def _grid_of(self, policy: FlushPolicy) -> float | None:
         if policy.adapts and self.grid_s is not None:

@@ -99,7 +99,8 @@ class Reaper:
         return None
 
     def _look_at_viewer(self, viewer: Viewer, now: float) -> None:
-        if viewer.cursor is None or viewer.is_in_step:
+        # A filtered one has had everything when its cursor has, since it is never in step with others.
+        if viewer.cursor is None or viewer.is_in_step or viewer.cursor.is_in_step:
             viewer.progressed_at = now
             return
         slow_viewer_s = self._broker.settings.slow_viewer_s

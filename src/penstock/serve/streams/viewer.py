@@ -71,7 +71,6 @@ class Viewer:
         "is_warned",
         "key",
         "left_off_position",
-        "looked_back_s",
         "own_name",
         "progressed_at",
         "sent_base_bytes",
@@ -106,8 +105,6 @@ class Viewer:
         self.is_warned = False
         self.left_off_position = 0
         """Where it last was: it never goes back behind it, so nothing is sent twice."""
-        self.looked_back_s = 0.0
-        """How old the place was at which it began."""
         self.started_at = now
         self.waits_since = now
         self.waits_from = 0

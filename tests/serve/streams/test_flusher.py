@@ -1,0 +1,214 @@
+"""Which streams are flushed when: with a round of events, by a timer, or when somebody comes."""
+
+import pytest
+
+from penstock.relay.log import Flush
+from penstock.serve.settings import AppSettings, FlushPolicy
+from penstock.serve.streams.flusher import Flusher
+from tests.serve.fake_peer import FakePeer, audio, media, video
+from tests.serve.streams.stage import FlushNotes, Stage
+
+EACH_FRAME = AppSettings(flush=FlushPolicy(adapts=False))
+ON_A_GRID = AppSettings(flush=FlushPolicy(grid_s=0.1, adapts=False))
+
+
+class Failing:
+    """A listener with a bug."""
+
+    def on_flush(self, flush: Flush, now: float) -> None:
+        raise ZeroDivisionError
+
+
+def published(on: Stage, name: str = "a") -> tuple[FakePeer, FlushNotes]:
+    """A publisher, and who hears of its flushes."""
+    publisher = on.publisher(name)
+    notes = FlushNotes(on.notes)
+    on.stream(name).listeners.append(notes)
+    return publisher, notes
+
+
+def watched(app: AppSettings) -> tuple[Stage, FakePeer, FakePeer, FlushNotes]:
+    """The same with a viewer in step."""
+    on = Stage(app=app)
+    publisher, notes = published(on)
+    publisher.say(video(0, is_key=True))
+    viewer = on.viewer()
+    on.loop.advance(1.0)
+    assert on.viewer_of(viewer).is_in_step
+    viewer.hear()
+    notes.flushes.clear()
+    return on, publisher, viewer, notes
+
+
+def heard(viewer: FakePeer) -> list[int]:
+    """The times of the media that came."""
+    return [timestamp_ms for timestamp_ms, _ in media(viewer.hear())]
+
+
+def test_what_came_in_one_round_is_sent_at_its_end_by_one_call() -> None:
+    on, publisher, viewer, notes = watched(EACH_FRAME)
+    on.fan_out.calls.clear()
+    publisher.transport.feed(audio(20) + video(40) + audio(43))
+    on.loop.run_events()
+    assert heard(viewer) == [], "everything that is readable is read first"
+    on.loop.settle()
+    assert heard(viewer) == [20, 40, 43]
+    assert (len(notes.flushes), len(on.fan_out.calls)) == (1, 1)
+
+
+def test_audio_waits_for_video_and_goes_with_it() -> None:
+    on, publisher, viewer, notes = watched(EACH_FRAME)
+    publisher.say(audio(20))
+    on.loop.advance(0.03)
+    publisher.say(audio(43))
+    assert heard(viewer) == []
+    publisher.say(video(60))
+    assert heard(viewer) == [20, 43, 60]
+    publisher.say(audio(66))
+    on.loop.advance(0.02)
+    assert len(notes.flushes) == 1, "and nothing is left of the timer"
+
+
+def test_audio_waits_no_longer_than_the_setting() -> None:
+    on, publisher, viewer, _ = watched(EACH_FRAME)
+    publisher.say(audio(20))
+    on.loop.advance(0.030)
+    publisher.say(audio(43))
+    on.loop.advance(0.009)
+    assert heard(viewer) == []
+    on.loop.advance(0.002)
+    assert heard(viewer) == [20, 43]
+
+
+def test_audio_is_sent_at_once_while_the_server_has_time_to_spare() -> None:
+    on, publisher, viewer, _ = watched(AppSettings())
+    publisher.say(audio(20))
+    assert heard(viewer) == [20]
+    on.loop.busy_share = 0.5
+    publisher.say(audio(43))
+    assert heard(viewer) == []
+
+
+def test_on_a_grid_everything_is_sent_together() -> None:
+    on, publisher, viewer, notes = watched(ON_A_GRID)
+    on.loop.advance(0.05)
+    for time_ms in (20, 40, 60):
+        publisher.say(video(time_ms))
+        on.loop.advance(0.01)
+    assert heard(viewer) == []
+    on.loop.advance(0.03)
+    assert heard(viewer) == [20, 40, 60]
+    assert len(notes.flushes) == 1
+
+
+def test_a_stream_that_nobody_watches_is_flushed_less_often() -> None:
+    on = Stage(app=EACH_FRAME)
+    publisher, notes = published(on)
+    for number in range(25):
+        publisher.say(video(number * 20, is_key=not number))
+        on.loop.advance(0.02)
+    assert len(notes.flushes) <= 1
+    on.loop.advance(0.5)
+    assert sum(len(flush.entries) for flush in notes.flushes) == 25
+
+
+def test_much_of_a_stream_that_nobody_watches_is_flushed_at_once() -> None:
+    on = Stage(app=EACH_FRAME)
+    publisher, notes = published(on)
+    publisher.say(video(0, bytes(200_000), is_key=True))
+    assert notes.flushes == []
+    publisher.say(video(20, bytes(100_000)))
+    assert [len(flush.entries) for flush in notes.flushes] == [2]
+
+
+def test_what_nobody_waited_for_is_flushed_when_somebody_comes() -> None:
+    on = Stage(app=EACH_FRAME)
+    publisher, notes = published(on)
+    publisher.say(video(0, is_key=True))
+    assert notes.flushes == []
+    viewer = on.viewer()
+    assert media(viewer.messages) != []
+    on.loop.advance(1.0)
+    assert len(notes.flushes) == 1
+
+
+def test_audio_that_nobody_waited_for_is_due_sooner_when_somebody_comes() -> None:
+    on = Stage(app=EACH_FRAME)
+    publisher, notes = published(on)
+    publisher.say(audio(0))
+    viewer = on.viewer()
+    on.loop.advance(0.03)
+    assert notes.flushes == []
+    on.loop.advance(0.02)
+    assert heard(viewer) == [0]
+
+
+def test_a_policy_that_changes_while_something_waits_holds_for_it() -> None:
+    on, publisher, viewer, _ = watched(EACH_FRAME)
+    on.loop.advance(0.01)
+    publisher.say(audio(20))
+    on.stream().app = ON_A_GRID
+    on.loop.advance(0.05)
+    assert heard(viewer) == []
+    on.loop.advance(0.05)
+    assert heard(viewer) == [20]
+
+
+def test_a_stream_is_marked_once_however_much_it_takes() -> None:
+    on = Stage(app=EACH_FRAME)
+    publisher, _ = published(on)
+    publisher.transport.feed(audio() * 50)
+    on.loop.run_events()
+    on.flusher.mark(on.stream())
+    assert len(on.flusher._dirty) == 1
+
+
+def test_a_stream_that_fails_keeps_no_other_from_being_sent() -> None:
+    on = Stage(app=EACH_FRAME)
+    errors: list[BaseException] = []
+    flusher = Flusher(on.loop, 0.040, errors.append)
+    on.broker.stream_dirty = flusher.mark
+    on.loop.after_events = flusher.flush_dirty
+    publishers = [on.publisher(name) for name in "abc"]
+    viewers = []
+    for name, publisher in zip("abc", publishers, strict=True):
+        publisher.say(video(0, is_key=True))
+        viewers.append(on.viewer(name))
+        viewers[-1].hear()
+    on.stream("b").listeners.append(Failing())
+    for publisher in publishers:
+        publisher.transport.feed(video(40))
+    on.loop.settle()
+    assert [heard(viewer) for viewer in viewers] == [[40], [], [40]]
+    assert [type(error) for error in errors] == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize("app", [EACH_FRAME, ON_A_GRID])
+def test_rounds_that_send_are_measured_be_they_caused_by_events_or_by_a_timer(app: AppSettings) -> None:
+    on, publisher, _, _ = watched(app)
+    before = sum(on.flusher.rounds.counts)
+    on.loop.settle()
+    on.loop.advance(0.05)
+    assert sum(on.flusher.rounds.counts) == before, "a round in which nothing was sent is none"
+    publisher.say(video(40))
+    on.loop.advance(0.2)
+    assert sum(on.flusher.rounds.counts) == before + 1
+
+
+def test_a_round_takes_from_the_wake_up_to_the_last_send() -> None:
+    on, publisher, _, _ = watched(EACH_FRAME)
+    before_s = on.flusher.rounds.sum_s
+    on.loop.look_costs_s = 0.003
+    publisher.transport.feed(video(40))
+    on.loop.settle()
+    assert on.flusher.rounds.sum_s - before_s >= 0.003
+
+
+def test_a_stream_that_was_flushed_meanwhile_has_nothing_to_send() -> None:
+    on, publisher, viewer, notes = watched(EACH_FRAME)
+    publisher.transport.feed(video(40))
+    on.loop.run_events()
+    on.stream().flush(on.loop.now)
+    on.loop.settle()
+    assert heard(viewer) == [40]
+    assert len(notes.flushes) == 1
