@@ -34,7 +34,7 @@ TINY = LogLimits(max_gops=2, max_age_s=1.0, max_bytes=6000, min_segment_bytes=30
 def numbered(make: str, number: int, size: int) -> Frame:
     """A frame that carries its number, so that order and gaps can be seen."""
     body = number.to_bytes(4, "big") + bytes(size)
-    return {"key": key, "inter": inter, "audio": audio, "setup": video_setup, "metadata": metadata}[make](number, body)
+    return {"key": key, "inter": inter, "audio": audio, "config": video_setup, "metadata": metadata}[make](number, body)
 
 
 def number_of(message: OracleMessage) -> int:
@@ -86,7 +86,7 @@ class ModelViewer:
         if point is None or not self.left_off <= point.position <= self.log.head:
             return False
         self.cursor.position = point.position
-        frames = point.setup.joining_frames(point.timestamp_ms)
+        frames = point.config.joining_frames(point.timestamp_ms)
         self.queued = b"".join(encode(frame.kind, point.timestamp_ms, frame.payload) for frame in frames)
         self.runs.append(b"")
         self.begins_with_video.append(self.log.has_video)
@@ -118,7 +118,7 @@ def check_run(sent: bytes, published: list[int], *, is_last: bool, begins_with_v
 
 
 operations = st.one_of(
-    st.tuples(st.just("append"), st.sampled_from(["key", "inter", "inter", "audio", "setup"]), st.integers(0, 900)),
+    st.tuples(st.just("append"), st.sampled_from(["key", "inter", "inter", "audio", "config"]), st.integers(0, 900)),
     st.tuples(st.just("append"), st.sampled_from(["key", "inter", "audio"]), st.integers(0, 40)),
     st.tuples(st.just("flush"), st.just(""), st.integers(0, 400)),
     st.tuples(st.just("take"), st.just(""), st.integers(0, 4 * 4000 - 1)),
@@ -244,6 +244,48 @@ def test_a_reader_inside_a_message_finishes_it_and_only_it_when_the_log_has_move
     assert store.open_buffers == set()
 
 
+def test_between_messages_there_is_no_rest_of_one() -> None:
+    log = new_log()
+    fill(log, [key(0), inter(40)])
+    cursor = cursor_at_key(log)
+    assert cursor.rest_of_message() is None
+    assert cursor.take_rest_of_message() == b""
+    cursor.next_range()
+    cursor.advance(20)
+    assert cursor.rest_of_message() is None
+    assert cursor.position == 20
+    assert Cursor(log).rest_of_message() is None, "nor for one in step"
+
+
+def test_the_rest_of_a_half_sent_message_ends_with_it_whatever_follows() -> None:
+    log = new_log()
+    fill(log, [key(0), inter(40)])
+    cursor = cursor_at_key(log)
+    cursor.next_range()
+    cursor.advance(13)
+    rest = cursor.rest_of_message()
+    assert rest is not None
+    assert (rest.position, rest.size) == (13, 7)
+    assert cursor.rest_of_message() == rest, "asking moves nothing"
+    assert cursor.advance(rest.size)
+    assert not cursor.is_inside_message
+
+
+def test_a_copy_of_the_rest_takes_the_reader_to_the_end_of_the_message() -> None:
+    store = CountingStore()
+    log = new_log(store=store)
+    fill(log, [key(0, b"123"), inter(40)])
+    cursor = cursor_at_key(log)
+    cursor.next_range()
+    cursor.advance(18)
+    log.drop_everything()
+    assert len(store.open_buffers) == 1, "a reader inside a message keeps it"
+    assert cursor.take_rest_of_message() == b"23"
+    assert cursor.position == 20
+    assert cursor.take_rest_of_message() == b""
+    assert store.open_buffers == set()
+
+
 def test_a_reader_between_messages_is_lost_at_once_when_the_log_has_moved_on() -> None:
     log = new_log(TINY)
     fill(log, [key(0), inter(40)])
@@ -274,6 +316,6 @@ def test_a_cursor_that_holds_nothing_ignores_an_advance() -> None:
 def test_the_kinds_of_frames_are_those_of_the_model() -> None:
     assert numbered("key", 1, 0).is_key
     assert not numbered("inter", 1, 0).is_key
-    assert numbered("setup", 1, 0).is_setup
+    assert numbered("config", 1, 0).is_setup
     assert numbered("metadata", 1, 0).is_setup
     assert numbered("audio", 1, 0).kind is FrameKind.AUDIO

@@ -48,7 +48,7 @@ def payloads_of(batches: Iterable[FollowerBatch]) -> list[bytes]:
 
 
 def setup_of(batch: FollowerBatch) -> list[bytes]:
-    return [frame.payload for frame in batch.setup.frames]
+    return [frame.payload for frame in batch.config.frames]
 
 
 def test_everything_is_taken_in_order() -> None:

@@ -113,7 +113,7 @@ def test_the_newest_key_frame_is_where_one_begins_with_the_set_up_in_force_there
     point = log.newest_point
     assert point is not None
     assert point.timestamp_ms == 80
-    assert [frame.payload for frame in point.setup.frames] == [video_setup(0, b"two").payload]
+    assert [frame.payload for frame in point.config.frames] == [video_setup(0, b"two").payload]
     log.append(video_setup(120, b"three"), 0.0)
     assert log.newest_point == point, "set-up behind a key frame is not in force at it"
 
@@ -167,13 +167,13 @@ def test_metadata_taken_back_is_not_in_force_at_the_next_place() -> None:
     log.clear_metadata()
     fill(log, [key(40)])
     assert log.newest_point is not None
-    assert log.newest_point.setup.frames == ()
+    assert log.newest_point.config.frames == ()
 
 
 def test_every_kind_of_media_is_known_from_its_first_message() -> None:
     log = new_log()
     fill(log, [audio_setup(), video_setup()])
-    assert (log.setup.audio_codec_id, log.setup.video_codec_id) == (10.0, 7.0)
+    assert (log.config.audio_codec_id, log.config.video_codec_id) == (10.0, 7.0)
 
 
 # Time.

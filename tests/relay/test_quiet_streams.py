@@ -14,6 +14,9 @@ PROGRAM = textwrap.dedent(
     from penstock.media.frame import FrameKind, frame_of
     from penstock.relay.log import LogBudget, StreamLog
     from penstock.serve.configured import settings_of
+    from penstock.serve.settings import AppSettings
+    from penstock.serve.streams.fan_out import FanOut
+    from penstock.serve.streams.live_stream import LiveStream
     from penstock.serve.streams.memfd import MemfdStore
     from tests.relay.support import ENCODERS
 
@@ -27,14 +30,26 @@ PROGRAM = textwrap.dedent(
     before = pss_bytes()
     settings = settings_of(load_config(None, {}, {}))
     budget, store = LogBudget(settings.max_total_log_bytes), MemfdStore()
-    logs = [StreamLog(store, ENCODERS, settings.log_limits, budget) for _ in range(1000)]
+    app, fan_out = AppSettings(), FanOut(None)
+    streams = [
+        LiveStream(
+            f"live/{number}",
+            "live",
+            app,
+            log=StreamLog(store, ENCODERS, settings.log_limits, budget),
+            fan_out=fan_out,
+            owner=None,
+            now=0.0,
+        )
+        for number in range(1000)
+    ]
     for quarter in range(4 * seconds):
         now = quarter / 4
         frames = [frame_of(FrameKind.AUDIO, 250 * quarter + 23 * number, bytes(372)) for number in range(11)]
-        for log in logs:
+        for stream in streams:
             for frame in frames:
-                log.append(frame, now)
-            log.flush(now)
+                stream.append(frame, now)
+            stream.flush(now)
     blocks = 0
     for name in os.listdir("/proc/self/fd"):
         path = f"/proc/self/fd/{name}"

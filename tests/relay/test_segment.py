@@ -54,6 +54,14 @@ def test_at_least_one_message_comes_and_no_more_than_fit(
     assert [found.position for found in segment.entries_from(position, max_bytes)] == starts
 
 
+def test_of_tiny_messages_no_more_come_than_can_be_looked_at_in_one_go() -> None:
+    made = Segment(CountingStore().create(), start=0, opened_at=0.0)
+    made.append([bytes(1000)], [entry(position, 1) for position in range(1000)], 1000)
+    found = made.entries_from(300, 1000)
+    assert [found[0].position, found[-1].position] == [300, 555]
+    assert len(made.entries_from(900, 1000)) == 100
+
+
 def test_the_records_of_messages_count_as_memory(segment: Segment) -> None:
     assert segment.held_bytes == 10 + 3 * ENTRY_BYTES
 

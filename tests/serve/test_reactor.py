@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock.serve.reactor import READ, WRITE, Reactor
+from penstock.serve.reactor import READ, WRITE, Reactor, Turn
 
 DEADLINE_S = 5.0
 
@@ -290,6 +290,19 @@ def test_a_gathered_socket_can_be_removed(stage: Stage) -> None:
         stage.reactor.call_later(0.15, stage.reactor.stop)
         stage.run()
     assert stage.happened == []
+
+
+def test_who_asks_for_a_further_turn_is_not_kept_waiting_for_an_event(stage: Stage) -> None:
+    def again(_events: int) -> None:
+        stage.happened.append("turn")
+        if len(stage.happened) == 3:
+            stage.reactor.stop()
+        else:
+            stage.reactor.queue(turn)
+
+    turn = Turn(again)
+    stage.reactor.queue(turn)
+    stage.run()
 
 
 def test_a_loop_with_nothing_to_do_sleeps(stage: Stage) -> None:

@@ -147,8 +147,16 @@ def test_one_that_rested_comes_with_everybody_again(stage: Stage) -> None:
     stage.time += 0.2
     stage.called.clear()
     stage.run(1)
-    assert sorted(stage.rounds[0] + stage.rounds[-1])[:1] == ["heavy"]
-    assert stage.called.index("heavy") < 3, "in the round of events, not behind it"
+    assert stage.called.index("heavy") < stage.called.index("|")
+
+
+def test_one_that_uses_a_little_now_and_then_is_never_heavy(stage: Stage) -> None:
+    stage.add("steady", 0.001)
+    for _ in range(50):
+        stage.time += 0.05
+        stage.called.clear()
+        stage.run(1)
+        assert stage.called.index("steady") < stage.called.index("|")
 
 
 def test_many_who_use_a_little_do_not_hold_up_what_is_due(stage: Stage) -> None:
@@ -188,6 +196,17 @@ def test_a_further_turn_comes_after_the_flush_and_is_flushed_for_again(stage: St
     stage.reactor.queue(Turn(stage.worker("further", SHORT_S)))
     stage.run(1)
     assert stage.called == ["event", "|", "further", "|"]
+
+
+def test_one_that_used_much_time_comes_after_those_with_a_further_turn(stage: Stage) -> None:
+    heavy = Turn(stage.worker("heavy", LONG_S))
+    stage.reactor.queue(heavy)
+    stage.run(1)
+    stage.called.clear()
+    stage.reactor.queue(heavy)
+    stage.reactor.queue(Turn(stage.worker("further", SHORT_S)))
+    stage.run(1)
+    assert [name for name in stage.called if name != "|"] == ["further", "heavy"]
 
 
 def test_who_asks_in_its_turn_comes_again_in_the_next_round(stage: Stage) -> None:

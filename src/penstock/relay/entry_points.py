@@ -18,7 +18,7 @@ class EntryPoint(NamedTuple):
 
     position: int
     timestamp_ms: int
-    setup: CodecConfig
+    config: CodecConfig
     at: float
 
 

@@ -33,7 +33,7 @@ class FollowerBatch(NamedTuple):
     segment: Segment
     entries: list[Entry]
     at: float
-    setup: CodecConfig
+    config: CodecConfig
     """What was in force before the first of these messages, dropped ones counted."""
     dropped_messages: int
     """How many are missing just before these."""
@@ -47,7 +47,7 @@ class Follower:
         self._log = log
         self._limits = limits
         self._backlog: deque[FollowerBatch] = deque()
-        self._setup = log.setup
+        self._config = log.config
         """In force behind the last flush."""
         self._waits_since: float | None = None
         """Since when it waits for a key frame, having had to drop everything."""
@@ -67,18 +67,18 @@ class Follower:
 
     def on_flush(self, flush: Flush, now: float) -> None:
         """New messages are there."""
-        setup, self._setup = self._setup, self._log.setup
+        config, self._config = self._config, self._log.config
         entries = flush.entries
         if self._waits_since is not None:
             first = self._first_wanted(entries, now)
             self._count_dropped(entries[:first])
-            setup = self._setup if _has_setup(entries[:first]) else setup
+            config = self._config if _has_config(entries[:first]) else config
             entries = entries[first:]
             if not entries:
                 return
             self._waits_since = None
         flush.segment.pin()
-        batch = FollowerBatch(flush.segment, entries, now, setup, self._missing_messages, self._missing_bytes)
+        batch = FollowerBatch(flush.segment, entries, now, config, self._missing_messages, self._missing_bytes)
         self._missing_messages = self._missing_bytes = 0
         self._backlog.append(batch)
         size = _size_of(entries)
@@ -135,12 +135,12 @@ class Follower:
         return self.held_bytes > self._limits.max_bytes or now - self._backlog[0].at > self._limits.max_age_s
 
     def _keep_from(self, batch: FollowerBatch, first: int) -> None:
-        setup = batch.setup
-        if _has_setup(batch.entries[:first]):
-            # What holds behind the batch holds at its key frame too: encoders send set-up before a key frame.
-            setup = self._backlog[0].setup if self._backlog else self._setup
+        config = batch.config
+        if _has_config(batch.entries[:first]):
+            # What holds behind the batch holds at its key frame too: encoders send it before a key frame.
+            config = self._backlog[0].config if self._backlog else self._config
         kept = FollowerBatch(
-            batch.segment, batch.entries[first:], batch.at, setup, self._missing_messages, self._missing_bytes
+            batch.segment, batch.entries[first:], batch.at, config, self._missing_messages, self._missing_bytes
         )
         self._missing_messages = self._missing_bytes = 0
         self._backlog.appendleft(kept)
@@ -170,5 +170,5 @@ def _size_of(entries: list[Entry]) -> int:
     return entries[-1].position + entries[-1].encoded_bytes - entries[0].position if entries else 0
 
 
-def _has_setup(entries: list[Entry]) -> bool:
+def _has_config(entries: list[Entry]) -> bool:
     return any(entry.is_setup for entry in entries)

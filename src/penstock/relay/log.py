@@ -1,9 +1,9 @@
 """The log of one stream: what a publisher appended, as bytes that every viewer can be sent.
 
-Owns the order of messages, their one shared encoding, the set-up in force, where a cursor may enter, and how much is
-kept. Each message is encoded once, with a full header and absolute time, so it stands alone and all viewers are sent
-the same bytes. Appending and flushing are two steps: what was appended is seen by cursors when it is flushed, so that
-a burst of messages costs each viewer one write.
+Owns the order of messages, their one shared encoding, the codec configuration in force, where a cursor may enter, and
+how much is kept. Each message is encoded once, with a full header and absolute time, so it stands alone and all viewers
+are sent the same bytes. Appending and flushing are two steps: what was appended is seen by cursors when it is flushed,
+so that a burst of messages costs each viewer one write.
 """
 
 from collections import deque
@@ -125,7 +125,7 @@ class StreamLog:
         self._appended = 0
         """The position behind the last appended byte; flushed or not."""
         self._segment_target = limits.min_segment_bytes
-        self.setup = CodecConfig()
+        self.config = CodecConfig()
         self.head = 0
         """The position behind the last flushed byte: where in-step cursors stand."""
         self.held_bytes = 0
@@ -164,11 +164,11 @@ class StreamLog:
         One track alone is looked at for some seconds, since another might come, and of video a number of frames,
         whatever time they take. With two tracks and metadata that is left as it is: to be close to live counts more.
         """
-        setup = self.setup
-        if not self._limits.lookback_s or (setup.has_metadata and not setup.has_one_kind):
+        config = self.config
+        if not self._limits.lookback_s or (config.has_metadata and not config.has_one_kind):
             return 0.0
         frames_s = _LOOKED_AT_FRAMES * self.video_interval_s if self.has_video else 0.0
-        return max(frames_s, self._limits.lookback_s if setup.has_one_kind else 0.0)
+        return max(frames_s, self._limits.lookback_s if config.has_one_kind else 0.0)
 
     def lookback_point(self, now: float) -> EntryPoint | None:
         """Where one begins who looks at that much of a stream; None: where everybody does."""
@@ -208,15 +208,15 @@ class StreamLog:
             self._video_at = now
             if not self.has_video:
                 self._see_first_video()
-            if self.setup.video_codec_id is None and not is_malformed:
-                self.setup = self.setup.with_media(frame)
-        elif self.setup.audio_codec_id is None and kind is FrameKind.AUDIO and not is_malformed:
-            self.setup = self.setup.with_media(frame)
+            if self.config.video_codec_id is None and not is_malformed:
+                self.config = self.config.with_media(frame)
+        elif self.config.audio_codec_id is None and kind is FrameKind.AUDIO and not is_malformed:
+            self.config = self.config.with_media(frame)
         position = self._appended
         if is_setup:
-            self.setup = self.setup.with_frame(frame)
+            self.config = self.config.with_frame(frame)
         elif is_key or (kind is FrameKind.AUDIO and self._is_quiet_point(now)):
-            point = EntryPoint(position, timestamp_ms, self.setup, now)
+            point = EntryPoint(position, timestamp_ms, self.config, now)
             self._points.add(point)
             if not (self.lookback_s and self._budget.has_plenty):
                 self._points.forget_lookback()
@@ -228,7 +228,7 @@ class StreamLog:
         entry = (position, size, kind, timestamp_ms, len(payload), is_key, is_setup)
         self._entries.append(_new_tuple(Entry, entry))
         self._appended = position + size
-        # Set-up and data are stamped with anything, mostly 0.
+        # Codec configuration and data are stamped with anything, mostly 0.
         if not is_setup and kind is not FrameKind.DATA:
             behind_ms = self.last_timestamp_ms - timestamp_ms
             if behind_ms < 0 or behind_ms > _JUMP_BACK_MS:
@@ -348,13 +348,13 @@ class StreamLog:
     def begin_anew(self) -> None:
         """Another publication continues the stream: what it consists of is for that one to say."""
         self.forget_entry_points()
-        self.setup = CodecConfig()
+        self.config = CodecConfig()
         self.has_video = False
         self.publication_start = self._appended
 
     def clear_metadata(self) -> None:
         """The publisher took its metadata back."""
-        self.setup = self.setup.without_metadata()
+        self.config = self.config.without_metadata()
 
     def close(self) -> None:
         """The stream is over. What cursors have pinned stays until they let go."""

@@ -38,8 +38,8 @@ class Timeline:
     def place(self, frame: Frame, now: float) -> list[Frame]:
         """The frames that can be appended now, in the stream's time.
 
-        Set-up that comes before the first frame of a continued stream waits for it, since encoders stamp it with
-        anything, and gets that frame's time.
+        Codec configuration that comes before the first frame of a continued stream waits for it and gets its time,
+        since encoders stamp it with anything.
         """
         if self.offset_ms is not None:
             if self.offset_ms == 0:
@@ -51,10 +51,10 @@ class Timeline:
         self.offset_ms = self._offset_for(frame.timestamp_ms, now)
         time_ms = frame.timestamp_ms + self.offset_ms
         held, self._held = self._held, []
-        return [*(setup._replace(timestamp_ms=time_ms) for setup in held), frame._replace(timestamp_ms=time_ms)]
+        return [*(config._replace(timestamp_ms=time_ms) for config in held), frame._replace(timestamp_ms=time_ms)]
 
     def _hold(self, frame: Frame) -> None:
-        """Keep set-up until there is a frame; of too much, the newest."""
+        """Keep codec configuration until there is a frame; of too much, the newest."""
         self._held.append(frame)
         while len(self._held) > _MAX_HELD_FRAMES or sum(len(held.payload) for held in self._held) > _MAX_HELD_BYTES:
             del self._held[0]

@@ -10,6 +10,8 @@ turn, and at last those who used more time lately than others, each group for at
 hundred make the server do, everybody else waits for a few milliseconds.
 """
 
+# Long because: whoever waits for the loop waits for all of it.
+
 import contextlib
 import heapq
 import itertools

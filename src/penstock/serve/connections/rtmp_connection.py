@@ -176,7 +176,7 @@ class RtmpConnection:
     @property
     def held_bytes(self) -> int:
         """What it makes us hold of messages that are not whole."""
-        return self._held_bytes
+        return 0 if self._is_closed else self._held_bytes
 
     # Turns.
 

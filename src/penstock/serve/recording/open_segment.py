@@ -42,15 +42,15 @@ class OpenSegment:
         self._file = file
         self._time = FileTime(row.first_timestamp_ms)
         self._gaps_saved_at: float | None = None
-        self._setup: dict[SetupSlot, bytes] = {}
+        self._config: dict[SetupSlot, bytes] = {}
         self._last_timestamp_ms = row.last_timestamp_ms
 
     @classmethod
     def begin(
-        cls, disk: Disk, manifest: Manifest, row: SegmentRow, setup: CodecConfig, *, keyframe_room: int, at: float
+        cls, disk: Disk, manifest: Manifest, row: SegmentRow, config: CodecConfig, *, keyframe_room: int, at: float
     ) -> "OpenSegment":
         """Begin a file with the codec configuration in force. Of the row, the path and the codecs are filled in."""
-        metadata, *others = setup.joining_frames(row.first_timestamp_ms)
+        metadata, *others = config.joining_frames(row.first_timestamp_ms)
         file = RecordingFile.create(
             disk,
             manifest.folder,
@@ -89,11 +89,11 @@ class OpenSegment:
 
     def is_changed_by(self, frame: Frame) -> bool:
         """Whether a message of codec configuration is another than the one that players began this file with."""
-        return any(self._setup.get(slot, frame.payload) != frame.payload for slot in _decoder_slots(frame))
+        return any(self._config.get(slot, frame.payload) != frame.payload for slot in _decoder_slots(frame))
 
     def lacks(self, frame: Frame) -> bool:
         """Whether a message of codec configuration is not in the file as it is."""
-        return any(self._setup.get(slot) != frame.payload for slot in _decoder_slots(frame))
+        return any(self._config.get(slot) != frame.payload for slot in _decoder_slots(frame))
 
     def add_setup(self, frame: Frame) -> None:
         """Add codec configuration. It is stamped with anything: it gets no time before the last message."""
@@ -172,7 +172,7 @@ class OpenSegment:
             self._manifest.save(self.row)
 
     def _remember(self, frame: Frame) -> None:
-        self._setup |= dict.fromkeys(_decoder_slots(frame), frame.payload)
+        self._config |= dict.fromkeys(_decoder_slots(frame), frame.payload)
 
     def _describe(self, kind: FrameKind, payload: bytes) -> None:
         if kind is FrameKind.VIDEO:

@@ -69,7 +69,7 @@ class Recording:
         self._recording_id = order.recording_id
         self._next_segment = 1
         self._segment: OpenSegment | None = None
-        self._setup = CodecConfig()
+        self._config = CodecConfig()
         self._held: list[Frame] = []
         """What of it is not in the file: it is in the next one, but goes here too if a message comes that needs it."""
         self._is_changed = False
@@ -100,7 +100,7 @@ class Recording:
 
     def take(self, batch: FollowerBatch) -> None:
         """Record some messages."""
-        self._setup = batch.setup
+        self._config = batch.config
         if batch.dropped_messages:
             self._miss("the disk is too slow", batch.dropped_messages, batch.dropped_bytes)
             self._catch_up_with_setup()
@@ -173,14 +173,14 @@ class Recording:
 
     def _is_new_kind(self, kind: FrameKind) -> bool:
         if kind is FrameKind.VIDEO:
-            return self._setup.video_codec_id is None
-        return kind is FrameKind.AUDIO and self._setup.audio_codec_id is None
+            return self._config.video_codec_id is None
+        return kind is FrameKind.AUDIO and self._config.audio_codec_id is None
 
     def _learn(self, frame: Frame) -> None:
         if self._is_new_kind(frame.kind) and not frame.is_malformed:
-            self._setup = self._setup.with_media(frame)
+            self._config = self._config.with_media(frame)
         if frame.is_setup:
-            self._setup = self._setup.with_frame(frame)
+            self._config = self._config.with_frame(frame)
 
     def _take_setup(self, frame: Frame) -> None:
         # What is in force goes into a file when it is begun. Metadata goes there only: FFmpeg takes what comes later
@@ -197,7 +197,7 @@ class Recording:
         """Codec configuration that came within a gap."""
         segment = self._segment
         if segment is not None:
-            self._held = [frame for frame in self._setup.frames if segment.lacks(frame)]
+            self._held = [frame for frame in self._config.frames if segment.lacks(frame)]
             self._is_changed = self._is_changed or any(map(segment.is_changed_by, self._held))
 
     def _write_held(self, segment: OpenSegment, kind: FrameKind) -> None:
@@ -206,7 +206,7 @@ class Recording:
             segment.add_setup(frame)
 
     def _may_begin(self, entry: Entry) -> bool:
-        if entry.is_key or (entry.kind is FrameKind.AUDIO and self._setup.video_codec_id is None):
+        if entry.is_key or (entry.kind is FrameKind.AUDIO and self._config.video_codec_id is None):
             return True
         if self._segment is not None:
             return False
@@ -249,7 +249,7 @@ class Recording:
         key = self._recording_id, max(self._next_segment, manifest.next_segment(self._recording_id))
         row = SegmentRow.begun(key, order.app, order.stream, started_at, entry.timestamp_ms)
         self._segment = segment = OpenSegment.begin(
-            archive.disk, manifest, row, self._setup, keyframe_room=archive.limits.keyframe_room, at=at
+            archive.disk, manifest, row, self._config, keyframe_room=archive.limits.keyframe_room, at=at
         )
         self._is_append = False
         self._next_segment = segment.row.segment + 1

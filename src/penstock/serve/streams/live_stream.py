@@ -150,7 +150,7 @@ class LiveStream:
             self.log.append(placed, now)
 
     def _describe(self) -> None:
-        payloads = {frame.kind: frame.payload for frame in self.log.setup.frames if frame.kind is not FrameKind.DATA}
+        payloads = {frame.kind: frame.payload for frame in self.log.config.frames if frame.kind is not FrameKind.DATA}
         text = describe(payloads.get(FrameKind.VIDEO), payloads.get(FrameKind.AUDIO))
         if text != self.codecs_text:
             self.codecs_text = text
@@ -328,8 +328,8 @@ class LiveStream:
         # One who waited may begin elsewhere all the same: live, or where the first message is not kept any more.
         gets_everything = viewer.waited_for_stream and place.position == log.publication_start
         queued_bytes = 0
-        for message in log.joining_messages(place.setup, place.timestamp_ms):
-            is_in_log = gets_everything and (message.kind is not FrameKind.DATA or place.setup.has_metadata)
+        for message in log.joining_messages(place.config, place.timestamp_ms):
+            is_in_log = gets_everything and (message.kind is not FrameKind.DATA or place.config.has_metadata)
             if track_filter.wants(message.kind) and not is_in_log:
                 connection.queue.put(track_filter.fit(message.encoded))
                 queued_bytes += len(message.encoded)
@@ -355,7 +355,7 @@ class LiveStream:
         if viewer.waited_for_stream and join is not JoinPolicy.LIVE and log.start <= log.publication_start < log.head:
             # It gets everything, once there is a place at which a player can begin.
             if point is not None or self._may_begin_at_head(viewer, now):
-                return EntryPoint(log.publication_start, log.last_timestamp_ms, log.setup, now)
+                return EntryPoint(log.publication_start, log.last_timestamp_ms, log.config, now)
             return None
         if viewer.first_frame_at is None and viewer.is_ffmpeg and join is JoinPolicy.KEYFRAME:
             # It is as late with what is over, and need not wait for it.
@@ -363,7 +363,7 @@ class LiveStream:
         if join is not JoinPolicy.LIVE and point is not None and viewer.left_off_position <= point.position <= log.head:
             return point
         if log.head > 0 and self._may_begin_at_head(viewer, now):
-            return EntryPoint(log.head, log.last_timestamp_ms, log.setup, now)
+            return EntryPoint(log.head, log.last_timestamp_ms, log.config, now)
         return None
 
     def _may_begin_at_head(self, viewer: Viewer, now: float) -> bool:

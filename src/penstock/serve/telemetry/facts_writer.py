@@ -95,7 +95,6 @@ class _OpenFile:
         self._hidden = path.with_name(f".{path.name}")
         self._final = path
         self._descriptor = os.open(self._hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        os.fchmod(self._descriptor, mode)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._write = write
         self.opened_at = opened_at

@@ -45,7 +45,7 @@ class StreamFigures(NamedTuple):
 
 
 class StreamMeter:
-    """Counts one publication. Set-up messages count as bytes and messages, not as frames."""
+    """Counts one publication. Codec configuration counts as bytes and messages, not as frames."""
 
     __slots__ = (
         "_audio_ms",
