@@ -10,6 +10,7 @@ from tests.support.raw_rtmp import AUDIO, DATA, VIDEO, RawMessage, chunked
 # What the server tells every peer; by it, bytes on the wire can be worked out from messages.
 CHUNK_BYTES = 4096
 STREAM_EOF = "event 1"
+SAMPLE_ACCESS = b"\x02\x00\x11|RtmpSampleAccess"
 
 
 @dataclass(slots=True)
@@ -18,6 +19,8 @@ class CountingViewer:
 
     client: RawClient
     asked_at: float
+    waited_for_stream: bool = False
+    """Whether it was there before the stream was."""
     let_in_at: float | None = None
     first_key_at: float | None = None
     left_at: float | None = None
@@ -28,9 +31,13 @@ class CountingViewer:
     def received_bytes(self) -> int:
         """Audio, video and data on the wire, with the headers of their chunks, from the first key frame on.
 
-        What comes before is set-up that each viewer is given when it joins, and no part of what is shared.
+        What comes before is codec configuration that each viewer is given when it joins, and no part of what is shared.
+        One that waited for the stream shares everything behind what the server itself says at the beginning.
         """
         of_stream = [each for each in self.client.messages if each.type_id in (AUDIO, VIDEO, DATA)]
+        if self.waited_for_stream:
+            own = next(number for number, each in enumerate(of_stream) if each.payload.startswith(SAMPLE_ACCESS))
+            return sum(map(wire_bytes, of_stream[own + 1 :]))
         first = next(number for number, each in enumerate(of_stream) if each.type_id == VIDEO and is_key(each.payload))
         return sum(map(wire_bytes, of_stream[first:]))
 

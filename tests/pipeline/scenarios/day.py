@@ -44,6 +44,7 @@ async def _watch(server: PenstockServer, folder: Path) -> dict[str, CountingView
     """Everybody comes, watches and goes."""
     async with RawClients(server.port) as clients:
         viewers = {"early": await ask_for(clients, STREAM)}
+        viewers["early"].waited_for_stream = True
         publisher = running(publish_command(server.url(STREAM), PUBLISHED_S), folder / "publisher.log")
         player_command = play_command(server.url(STREAM), PLAYED_S, folder / "played.flv")
         with publisher as publishing, running(player_command, folder / "player.log") as playing:
