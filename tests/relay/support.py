@@ -79,14 +79,17 @@ class CountingBuffer(MemoryBuffer):
     def __init__(self, store: "CountingStore") -> None:
         super().__init__()
         self._store = store
+        self.size_bytes = 0
         self.is_closed = False
 
     def append(self, pieces: Sequence[bytes]) -> None:
         assert not self.is_closed, "written after it was closed"
+        self.size_bytes += sum(map(len, pieces))
         super().append(pieces)
 
     def read(self, offset: int, size: int) -> bytes:
         assert not self.is_closed, "read after it was closed"
+        self._store.copied_bytes += min(size, self.size_bytes - offset)
         return super().read(offset, size)
 
     def close(self) -> None:
@@ -101,6 +104,8 @@ class CountingStore(SegmentStore):
 
     def __init__(self) -> None:
         self.created = 0
+        self.copied_bytes = 0
+        """What was read, which makes a copy."""
         self.open_buffers: set[CountingBuffer] = set()
 
     def create(self) -> CountingBuffer:

@@ -249,7 +249,7 @@ def test_between_messages_there_is_no_rest_of_one() -> None:
     fill(log, [key(0), inter(40)])
     cursor = cursor_at_key(log)
     assert cursor.rest_of_message() is None
-    assert cursor.take_rest_of_message() == b""
+    assert cursor.keep_rest_of_message() is None
     cursor.next_range()
     cursor.advance(20)
     assert cursor.rest_of_message() is None
@@ -271,7 +271,8 @@ def test_the_rest_of_a_half_sent_message_ends_with_it_whatever_follows() -> None
     assert not cursor.is_inside_message
 
 
-def test_a_copy_of_the_rest_takes_the_reader_to_the_end_of_the_message() -> None:
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_a_rest_that_is_kept_lets_the_reader_go_and_the_memory_when_it_is_sent(is_wanted: bool) -> None:
     store = CountingStore()
     log = new_log(store=store)
     fill(log, [key(0, b"123"), inter(40)])
@@ -280,9 +281,19 @@ def test_a_copy_of_the_rest_takes_the_reader_to_the_end_of_the_message() -> None
     cursor.advance(18)
     log.drop_everything()
     assert len(store.open_buffers) == 1, "a reader inside a message keeps it"
-    assert cursor.take_rest_of_message() == b"23"
+    kept = cursor.keep_rest_of_message()
+    assert kept is not None
     assert cursor.position == 20
-    assert cursor.take_rest_of_message() == b""
+    assert cursor.keep_rest_of_message() is None
+    cursor.release()
+    rest = kept.rest
+    assert rest.segment.read(rest.position, rest.size) == b"23"
+    kept.advance(1)
+    assert (kept.rest.offset, kept.size) == (19, 1)
+    assert len(store.open_buffers) == 1, "a byte of it is still owed"
+    if is_wanted:
+        kept.advance(1)
+    kept.release()
     assert store.open_buffers == set()
 
 

@@ -24,6 +24,37 @@ class Range(NamedTuple):
         return self.position - self.segment.start
 
 
+class KeptRange:
+    """A range that is still owed to a peer whose reader has moved on: its segment stays until all of it is sent.
+
+    In place of a copy, which of a large message would be megabytes for every peer that does not read.
+    """
+
+    __slots__ = ("_log", "_segment", "position", "size")
+
+    def __init__(self, log: StreamLog, piece: Range) -> None:
+        self._log = log
+        self._segment, self.position, self.size = piece
+        self._segment.pin()
+
+    @property
+    def rest(self) -> Range:
+        """What is left of it."""
+        return Range(self._segment, self.position, self.size)
+
+    def advance(self, size: int) -> None:
+        """Some of it was sent."""
+        self.position += size
+        self.size -= size
+        if not self.size:
+            self._log.unpin(self._segment)
+
+    def release(self) -> None:
+        """Nobody wants the rest of it any more."""
+        if self.size:
+            self.advance(self.size)
+
+
 class Cursor:
     """A place in a log. In step means: everything flushed so far has been sent."""
 
@@ -75,14 +106,14 @@ class Cursor:
         entry = piece.segment.entry_at(piece.position)
         return piece._replace(size=entry.position + entry.encoded_bytes - piece.position)
 
-    def take_rest_of_message(self) -> bytes:
-        """A copy of what is left of a half-sent message, for a reader that is about to leave its place."""
+    def keep_rest_of_message(self) -> KeptRange | None:
+        """What is left of a half-sent message, for whoever sends it when this reader has left its place."""
         rest = self.rest_of_message()
         if rest is None:
-            return b""
-        data = rest.segment.read(rest.position, rest.size)
+            return None
+        kept = KeptRange(self._log, rest)
         self.advance(rest.size)
-        return data
+        return kept
 
     def advance(self, size: int) -> bool:
         """Some of the range was sent. True if that finished at least one message."""

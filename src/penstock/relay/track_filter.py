@@ -13,6 +13,8 @@ from penstock.relay.segment import Entry, Segment
 SHARED_STREAM_ID = 1
 # A type 0 chunk header on a chunk stream below 64: one byte, then time, length and type.
 _STREAM_ID_OFFSET = 1 + 3 + 3 + 1
+FITTED_BYTES = _STREAM_ID_OFFSET + 4
+"""Of an encoded message, the only ones that are not the same for everybody."""
 
 
 class TrackFilter(NamedTuple):
@@ -34,11 +36,10 @@ class TrackFilter(NamedTuple):
         return self.wants_video or kind != FrameKind.VIDEO
 
     def fit(self, encoded: bytes) -> bytes:
-        """One encoded message with this viewer's stream id."""
+        """One encoded message, or its first `FITTED_BYTES`, with this viewer's stream id."""
         if self.stream_id == SHARED_STREAM_ID:
             return encoded
-        end = _STREAM_ID_OFFSET + 4
-        return encoded[:_STREAM_ID_OFFSET] + self.stream_id.to_bytes(4, "little") + encoded[end:]
+        return encoded[:_STREAM_ID_OFFSET] + self.stream_id.to_bytes(4, "little") + encoded[FITTED_BYTES:]
 
     def read(self, segment: Segment, entries: Iterable[Entry]) -> bytes:
         """The wanted ones of some messages of a segment."""

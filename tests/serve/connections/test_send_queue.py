@@ -4,14 +4,18 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.media.frame import Frame
+from penstock.relay.cursor import Cursor, KeptRange
 from penstock.serve.connections.send_queue import (
     FILTERED_BATCH_BYTES,
     FILTERED_QUEUE_BYTES,
     MediaSource,
+    Piece,
     SendQueue,
     Sent,
 )
 from penstock.serve.connections.transport import Transport
+from tests.relay.support import CountingStore, fill, key, new_log
 from tests.serve.fakes import FakeTransport
 
 
@@ -49,9 +53,23 @@ class FakeSource:
             return Sent.QUEUED
         return Sent.ALL
 
-    def take_filtered(self, max_bytes: int, now: float) -> bytes | None:
+    def take_filtered(self, max_bytes: int, now: float) -> list[Piece] | None:
         assert max_bytes == FILTERED_BATCH_BYTES
-        return self._batches.pop(0) if self._batches else None
+        return [self._batches.pop(0)] if self._batches else None
+
+
+def half_of(frame: Frame, sent: int, store: CountingStore | None = None) -> KeptRange:
+    """The rest of a message that is in no log any more."""
+    log = new_log(store=store)
+    fill(log, [frame])
+    cursor = Cursor(log)
+    cursor.position = 0
+    cursor.next_range()
+    cursor.advance(sent)
+    kept = cursor.keep_rest_of_message()
+    assert kept is not None
+    log.close()
+    return kept
 
 
 class Stage:
@@ -133,11 +151,38 @@ def test_a_stall_counts_from_the_first_send_that_was_cut_until_everything_is_out
 def test_the_rest_of_a_message_can_be_put_before_everything() -> None:
     on = Stage()
     on.queue.put(b"reply")
-    on.queue.put_first(b"rest,")
-    on.queue.put_first(b"")
-    assert on.queue.queued_bytes == 10
+    on.queue.put_first(half_of(key(0, b"key frame,"), sent=12 + 5 + 4))
+    assert on.queue.queued_bytes == 11
     on.send()
-    assert on.output == b"rest,reply"
+    assert on.output == b"frame,reply"
+
+
+def test_what_lies_in_a_log_is_sent_from_there_in_its_place_among_the_rest() -> None:
+    store = CountingStore()
+    on = Stage()
+    on.queue.put(b"one,")
+    on.queue.put(half_of(key(0, b"two,"), sent=12 + 5, store=store))
+    on.queue.put(b"three")
+    on.transport.room_bytes = 6
+    assert on.send() is Sent.BLOCKED
+    assert (on.output, on.queue.queued_bytes) == (b"one,tw", 7)
+    assert len(store.open_buffers) == 1
+    on.transport.room_bytes = 100
+    assert on.send() is Sent.ALL
+    assert (on.output, on.queue.queued_bytes, on.queue.sent_bytes) == (b"one,two,three", 0, 13)
+    assert store.open_buffers == set()
+
+
+def test_what_lies_in_a_log_is_given_back_when_the_connection_is_lost_while_it_is_sent() -> None:
+    store = CountingStore()
+    on = Stage()
+    on.queue.put(half_of(key(0), sent=12, store=store))
+    on.transport.fault = ConnectionResetError()
+    with pytest.raises(ConnectionResetError):
+        on.send()
+    on.queue.clear()
+    assert on.queue.queued_bytes == 0
+    assert store.open_buffers == set()
 
 
 # One viewer of the shared encoding.

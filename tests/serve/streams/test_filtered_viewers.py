@@ -79,6 +79,43 @@ def test_the_message_in_hand_is_finished_before_a_filter_holds() -> None:
     assert watcher.half_bytes == 0
 
 
+def test_a_large_message_is_not_copied_for_one_that_does_not_read() -> None:
+    on = published()
+    watcher = on.watch(stream_id=3)
+    watcher.heard()
+    watcher.transport.room_bytes = 5
+    before_bytes = on.store.copied_bytes
+    on.send(inter(80, b"large" + bytes(1_000_000)))
+    assert on.store.copied_bytes - before_bytes < 100_000
+    assert watcher.connection.queue.queued_bytes > 999_000
+    watcher.transport.room_bytes = 10**9
+    on.loop.settle()
+    assert watcher.heard() == ["large"]
+    assert watcher.messages[-1].stream_id == 3
+
+
+def test_a_large_message_that_is_not_wanted_is_passed_over() -> None:
+    on = published()
+    watcher = in_step(on)
+    without_audio(on, watcher)
+    on.send(audio(80, bytes(1_000_000)), inter(80, b"i2"))
+    assert watcher.heard() == ["i2"]
+
+
+def test_one_that_leaves_inside_a_large_message_costs_no_copy_and_no_memory_when_it_is_gone() -> None:
+    on = published()
+    watcher = in_step(on)
+    watcher.transport.room_bytes = 100
+    on.send(inter(80, b"large" + bytes(1_000_000)))
+    before_bytes = on.store.copied_bytes
+    on.leave(watcher)
+    assert on.store.copied_bytes == before_bytes
+    on.stream.log.drop_everything()
+    assert len(on.store.open_buffers) == 1, "the rest is owed to it"
+    watcher.connection.close("connection lost")
+    assert on.store.open_buffers == set()
+
+
 def test_one_who_joins_without_video_gets_no_codec_configuration_of_it() -> None:
     on = published()
     on.send(audio(80, b"a2"))

@@ -403,6 +403,7 @@ class RtmpConnection:
             # A request that was not looked at yet has nobody any more to be granted to.
             if isinstance(event, PublishEnded | PlayEnded):
                 self._end_with(event)
+        self.queue.clear()
         self._transport.close()
         self._owner.on_input_held(-self._held_bytes)
         if self.on_close is not None:

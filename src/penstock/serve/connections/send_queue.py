@@ -8,14 +8,18 @@ means, and when to go on, is the connection's matter.
 import enum
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
+from penstock.relay.cursor import KeptRange
 from penstock.serve.connections.transport import Transport
 
 FILTERED_BATCH_BYTES: Final = 64 * 1024
 FILTERED_QUEUE_BYTES: Final = 128 * 1024
 _JOINED_BYTES: Final = 16 * 1024
 """Pieces up to this together are sent by one call; larger ones are not copied for that."""
+
+Piece: TypeAlias = bytes | KeptRange
+"""What is queued: bytes, or where they are in a log."""
 
 
 class Sent(enum.Enum):
@@ -50,8 +54,8 @@ class MediaSource(Protocol):
     def send_log(self, transport: Transport, now: float, is_late: Callable[[], bool]) -> Sent:
         """Send the log from its place on, at least a little."""
 
-    def take_filtered(self, max_bytes: int, now: float) -> bytes | None:
-        """What comes next, fitted to it: b"" if it wants nothing of that; None if it has had everything."""
+    def take_filtered(self, max_bytes: int, now: float) -> list[Piece] | None:
+        """What comes next, fitted to it: none if it wants nothing of that; None if it has had everything."""
 
 
 class SendQueue:
@@ -62,7 +66,7 @@ class SendQueue:
     def __init__(self, transport: Transport, plays: Mapping[int, MediaSource]) -> None:
         self._transport = transport
         self._plays = plays
-        self._pieces: deque[bytes | memoryview] = deque()
+        self._pieces: deque[Piece | memoryview] = deque()
         self.queued_bytes = 0
         """Bytes that wait for this connection alone."""
         self.sent_bytes = 0
@@ -70,17 +74,30 @@ class SendQueue:
         self.stalled_since: float | None = None
         """Since when the peer has not read what is queued."""
 
-    def put(self, data: bytes) -> None:
+    def put(self, piece: Piece) -> None:
         """Queue bytes for this connection alone, to be sent at the next boundary between messages."""
-        if data:
-            self._pieces.append(data)
-            self.queued_bytes += len(data)
+        if size := _size_of(piece):
+            self._pieces.append(piece)
+            self.queued_bytes += size
 
-    def put_first(self, data: bytes) -> None:
+    def put_first(self, rest: KeptRange) -> None:
         """Queue the rest of a half-sent message: before everything else."""
-        if data:
-            self._pieces.appendleft(data)
-            self.queued_bytes += len(data)
+        self.queued_bytes += rest.size
+        if rest.size > FILTERED_BATCH_BYTES:
+            self._pieces.appendleft(rest)
+        else:
+            # A copy of a little holds less memory than the segment that it is in.
+            segment, position, size = rest.rest
+            self._pieces.appendleft(segment.read(position, size))
+            rest.release()
+
+    def clear(self) -> None:
+        """Nobody is there any more to be sent anything."""
+        for piece in self._pieces:
+            if isinstance(piece, KeptRange):
+                piece.release()
+        self._pieces.clear()
+        self.queued_bytes = 0
 
     def send(self, now: float, is_late: Callable[[], bool]) -> Sent:
         """Send until nothing is left, the peer has to read first, or it is late; at least a little."""
@@ -111,15 +128,27 @@ class SendQueue:
     def _send_pieces(self, now: float) -> bool:
         pieces = self._pieces
         while pieces:
-            data = pieces.popleft()
-            while pieces and len(data) + len(pieces[0]) <= _JOINED_BYTES:
-                data = b"".join((data, pieces.popleft()))
-            sent = self._transport.send(data)
+            piece = pieces[0]
+            size = _size_of(piece)
+            if isinstance(piece, KeptRange):
+                # It stays where it is until then: if the connection is lost here, it has to be given back.
+                rest = piece.rest
+                sent = self._transport.send_from(rest.segment.buffer, rest.offset, size)
+                piece.advance(sent)
+                pieces.popleft()
+            else:
+                pieces.popleft()
+                while pieces and not isinstance(other := pieces[0], KeptRange) and size + len(other) <= _JOINED_BYTES:
+                    piece = b"".join((piece, other))
+                    size = len(piece)
+                    pieces.popleft()
+                sent = self._transport.send(piece)
+                # A view, since a slow peer takes a large message in many pieces.
+                piece = memoryview(piece)[sent:]
             self.queued_bytes -= sent
             self.sent_bytes += sent
-            if sent < len(data):
-                # A view, since a slow peer takes a large message in many pieces.
-                pieces.appendleft(memoryview(data)[sent:])
+            if sent < size:
+                pieces.appendleft(piece)
                 if self.stalled_since is None:
                     self.stalled_since = now
                 return False
@@ -132,8 +161,13 @@ class SendQueue:
         for source in list(self._plays.values()):
             if self.queued_bytes >= FILTERED_QUEUE_BYTES:
                 return True
-            data = source.take_filtered(FILTERED_BATCH_BYTES, now)
-            if data is not None:
-                self.put(data)
+            taken = source.take_filtered(FILTERED_BATCH_BYTES, now)
+            if taken is not None:
+                for piece in taken:
+                    self.put(piece)
                 has_filled = True
         return has_filled
+
+
+def _size_of(piece: Piece | memoryview) -> int:
+    return piece.size if isinstance(piece, KeptRange) else len(piece)

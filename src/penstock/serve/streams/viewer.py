@@ -10,9 +10,10 @@ from typing import Final, Protocol
 
 from penstock.relay.cursor import Cursor
 from penstock.relay.log import StreamLog
-from penstock.relay.track_filter import TrackFilter
+from penstock.relay.segment import Entry, Segment
+from penstock.relay.track_filter import FITTED_BYTES, TrackFilter
 from penstock.serve.connections.rtmp_connection import RtmpConnection
-from penstock.serve.connections.send_queue import Sent
+from penstock.serve.connections.send_queue import Piece, Sent
 from penstock.serve.connections.transport import Transport
 
 _FFMPEG: Final = "LNX 9,0,124,2"
@@ -207,7 +208,7 @@ class Viewer:
             return Sent.ALL if stream.catch_up(self) else Sent.QUEUED
         return Sent.QUEUED if stream.skip(self, now) else Sent.ALL
 
-    def take_filtered(self, max_bytes: int, now: float) -> bytes | None:
+    def take_filtered(self, max_bytes: int, now: float) -> list[Piece] | None:
         """What comes next, fitted to it."""
         stream, cursor = self.stream, self.cursor
         if stream is None or cursor is None:
@@ -217,16 +218,31 @@ class Viewer:
             if cursor.is_in_step:
                 stream.catch_up(self)
                 return None
-            return b"" if stream.skip(self, now) else None
+            return [] if stream.skip(self, now) else None
+        self.progressed_at = now
         entries = piece.segment.entries_from(piece.position, max_bytes)
+        if entries[0].encoded_bytes > max_bytes:
+            return self._take_large(cursor, piece.segment, entries[0])
         data = self.track_filter.read(piece.segment, entries)
         cursor.advance(sum(entry.encoded_bytes for entry in entries))
-        self.progressed_at = now
-        return data
+        return [data]
+
+    def _take_large(self, cursor: Cursor, segment: Segment, entry: Entry) -> list[Piece]:
+        """One message that is not copied for each viewer: all but its beginning stays in the log until it is sent."""
+        if not self.track_filter.wants(entry.kind):
+            cursor.advance(entry.encoded_bytes)
+            return []
+        head = self.track_filter.fit(segment.read(entry.position, FITTED_BYTES))
+        cursor.advance(FITTED_BYTES)
+        rest = cursor.keep_rest_of_message()
+        return [head] if rest is None else [head, rest]
 
     # Leaving a place.
 
     def finish_in_queue(self) -> None:
         """Whatever is said to the peer next must come behind the message that is half out."""
-        if self.cursor is not None and not self.is_in_step and not self.connection.is_closed:
-            self.connection.queue.put_first(self.cursor.take_rest_of_message())
+        if self.cursor is None or self.is_in_step or self.connection.is_closed:
+            return
+        rest = self.cursor.keep_rest_of_message()
+        if rest is not None:
+            self.connection.queue.put_first(rest)
