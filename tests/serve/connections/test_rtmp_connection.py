@@ -226,6 +226,23 @@ def test_one_who_does_not_read_our_answers_is_not_read_either() -> None:
     assert on.interest == READ
 
 
+def test_what_an_event_queues_for_one_who_does_not_read_is_looked_at_before_the_next_event() -> None:
+    on = Stage()
+    on.peer.with_streams()
+    on.transport.room_bytes = 0
+    asked = []
+
+    def queue_much(connection: RtmpConnection, event: Event) -> None:
+        asked.append(event)
+        connection.queue.put(bytes(70_000))
+
+    on.owner.decide = queue_much
+    play = command("play", 0.0, None, "a", stream_id=1) + command("closeStream", 0.0, None, stream_id=1)
+    on.transport.feed(play * 10)
+    on.loop.settle()
+    assert len(asked) == 1
+
+
 def test_a_peer_that_takes_a_little_is_sent_the_rest_when_it_takes_more() -> None:
     on = Stage()
     on.transport.room_bytes = 1000

@@ -1,7 +1,7 @@
 """Viewers with wishes of their own: another stream id, no audio or no video, or several plays on one connection."""
 
 from penstock.relay.track_filter import TrackFilter
-from tests.relay.support import audio, inter, key
+from tests.relay.support import audio, inter, key, video_setup
 from tests.serve.streams.stream_stage import StreamStage, Watcher, in_step, published
 
 
@@ -139,3 +139,17 @@ def test_a_filtered_viewer_that_lags_too_far_goes_on_at_the_newest_key_frame() -
     on.loop.settle()
     assert watcher.heard()[-4:] == ["metadata", "avc", "aac", "k5"]
     assert watcher.viewer.skips == 1
+
+
+def test_of_several_plays_of_one_that_does_not_read_only_as_many_are_given_a_place_as_its_queue_has_room_for() -> None:
+    on = StreamStage()
+    on.begin()
+    on.send(video_setup(0, b"avc" + bytes(200_000)), key(0, b"k0"))
+    watcher = on.watch(stream_id=2)
+    watcher.transport.room_bytes = 0
+    for stream_id in range(3, 9):
+        on.add_play(watcher.transport, watcher.connection, TrackFilter(stream_id))
+    assert watcher.connection.queue.queued_bytes < 600_000
+    watcher.transport.room_bytes = 10**9
+    on.loop.settle()
+    assert sorted(watcher.heard()) == ["avc"] * 7 + ["k0"] * 7 + ["metadata"] * 7

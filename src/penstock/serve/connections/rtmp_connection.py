@@ -211,6 +211,10 @@ class RtmpConnection:
     def _work_and_send(self, *, is_writable: bool) -> None:
         self._is_asked = False
         for play in list(self.plays.values()):
+            if not self._has_room:
+                # Others of its plays come when it has read: each of them may be sent a codec configuration.
+                self._is_asked = True
+                break
             play.work(self._loop.now)
         if is_writable:
             self._send_some()
@@ -264,9 +268,10 @@ class RtmpConnection:
                     return
             if session.pending_reply_bytes:
                 self.queue.put(session.data_to_send())
-            if event is None and not (session.is_unfinished and self._may_go_on):
+            if event is None and not session.is_unfinished:
                 break
-            if self._is_late():
+            # Looked at after each event: one command may queue a whole codec configuration for one who joins.
+            if not self._may_go_on or self._is_late():
                 break
         if session.pending_reply_bytes or self.handshaken_at is None:
             self.queue.put(session.data_to_send())
@@ -275,13 +280,15 @@ class RtmpConnection:
     @property
     def _may_go_on(self) -> bool:
         """Not while its answers are not read, nor while it is slowed down."""
-        return self._pause is None and self.queue.queued_bytes < self._max_queued_bytes
+        return self._pause is None and self._has_room
 
     @property
-    def _max_queued_bytes(self) -> int:
+    def _has_room(self) -> bool:
         limit = self._owner.settings.max_unread_reply_bytes
-        # Media may stand in the queue of viewers as well, and the codec configuration for those who join.
-        return limit + FILTERED_QUEUE_BYTES + FILTERED_BATCH_BYTES if self.plays else limit
+        if self.plays:
+            # Media may stand in the queue of viewers as well, and the codec configuration for those who join.
+            limit += FILTERED_QUEUE_BYTES + FILTERED_BATCH_BYTES
+        return self.queue.queued_bytes < limit
 
     # Rates.
 
@@ -349,7 +356,7 @@ class RtmpConnection:
             self.close(f"connection lost: {error.strerror or error}")
             return
         self._write_blocked = sent is Sent.BLOCKED
-        if sent is Sent.UNFINISHED:
+        if sent is Sent.UNFINISHED or (sent is Sent.ALL and self._is_asked):
             self.request_turn()
         elif sent is Sent.ALL and self.close_when_sent:
             last_words, self.last_words = self.last_words, None
