@@ -6,8 +6,9 @@ from penstock.serve.settings import AppSettings
 from penstock.serve.streams.admission import Answer, Request, Verdict
 from tests.serve.fake_peer import FakePeer, audio, codes, media, video
 from tests.serve.streams.stage import Stage
-from tests.support.hostile_clients import command
+from tests.support.hostile_clients import USER_CONTROL, command, control
 
+PONG = control(USER_CONTROL, bytes.fromhex("0007 00000000"))
 STARTED = ["NetStream.Publish.Start"]
 IN_USE = ["NetStream.Publish.BadName"]
 PLAYING = ["NetStream.Play.Start"]
@@ -46,6 +47,36 @@ def test_a_sign_of_life_in_the_same_round_of_events_counts() -> None:
     first.say(audio())
     on.loop.advance(0.1)
     assert codes(second.hear()) == IN_USE
+
+
+def test_a_publisher_is_asked_once_a_second_however_many_want_its_name() -> None:
+    on = Stage()
+    first = on.publisher()
+    first.hear()
+    many = [on.peer().with_streams() for _ in range(5)]
+    for _ in range(10):
+        for peer in many:
+            assert peer.publish("a") == []
+        first.say(audio())
+        on.loop.advance(0.1)
+        assert [codes(peer.hear()) for peer in many] == [IN_USE] * 5
+    assert [each.payload[:2] for each in first.messages].count(b"\x00\x06") == 1
+
+
+def test_one_who_asks_just_after_another_does_not_take_a_publisher_for_dead_that_would_answer() -> None:
+    on = Stage()
+    first = on.publisher()
+    asking(on)
+    on.loop.advance(0.2)
+    first.say(PONG)
+    on.loop.advance(0.1)
+    first.hear()
+    third = asking(on)
+    on.loop.advance(1.0)
+    assert [each.payload[:2] for each in first.hear()] == [b"\x00\x06"]
+    first.say(PONG)
+    on.loop.advance(0.1)
+    assert codes(third.hear()) == IN_USE
 
 
 def test_a_first_publisher_that_gives_no_sign_of_life_is_replaced() -> None:

@@ -21,6 +21,9 @@ SILENT_PUBLISHER_S: Final = 3.0
 """A publisher that has sent nothing for this long is replaced by the next one at once."""
 LIVENESS_WAIT_S: Final = 2.0
 """How long a second publisher waits while the first is pinged."""
+_ASK_INTERVAL_S: Final = 1.0
+"""A publisher is pinged no more often, whoever wants its name: FFmpeg reads one message for every ten that it sends, so
+a hundred who ask all the time would fill its connection until it is closed for not reading."""
 
 
 class Verdict(enum.Enum):
@@ -89,8 +92,13 @@ class LocalAdmission:
         elif request.app.may_replace_publisher or self._loop.now - stream.last_media_at >= SILENT_PUBLISHER_S:
             answer(Verdict.REPLACE)
         else:
-            self._ping(first)
+            self._ask_for_life(stream, first)
             self._check_later(request, answer, _Question(first, self._loop.now, first.session.received_bytes))
+
+    def _ask_for_life(self, stream: LiveStream, first: RtmpConnection) -> None:
+        if self._loop.now - stream.asked_at >= _ASK_INTERVAL_S:
+            stream.asked_at = self._loop.now
+            self._ping(first)
 
     def _check_later(self, request: Request, answer: Answer, question: _Question) -> None:
         self._loop.call_later(_LIVENESS_CHECK_S, partial(self._check, request, answer, question))
@@ -99,11 +107,13 @@ class LocalAdmission:
         """See if the publisher that is there has given a sign of life since a second one knocked."""
         stream = self._streams.get(request.key)
         first = None if stream is None else stream.publisher
-        if first is None:
+        if stream is None or first is None:
             answer(Verdict.ADMIT)
         elif first is not question.first or first.session.received_bytes > question.heard_bytes:
             answer(Verdict.REFUSE)
         elif self._loop.now - question.asked_at >= LIVENESS_WAIT_S:
             answer(Verdict.REPLACE)
         elif not request.connection.is_closed:
+            # One who asked just before may have had the answer to a ping already.
+            self._ask_for_life(stream, first)
             self._check_later(request, answer, question)

@@ -8,6 +8,7 @@ without a publisher. Knows no policy between streams.
 
 # Long because: a viewer is in one of five places here, and each step moves it between them.
 
+import math
 from typing import Final, Protocol
 
 from penstock.media.describe import describe
@@ -78,6 +79,8 @@ class LiveStream:
         self.publisher: RtmpConnection | None = None
         self.last_media_at = now
         """When the publisher last sent anything, or began."""
+        self.asked_at = -math.inf
+        """When its publisher was last asked for a sign of life because another one wants its name."""
         self.grace_until: float | None = None
         self.is_over = False
         """Whether it ended: its viewers are told when they have had the rest."""
