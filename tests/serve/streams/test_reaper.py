@@ -7,7 +7,7 @@ import pytest
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.settings import AppSettings, ServerSettings
 from penstock.serve.streams.reaper import Reaper
-from tests.serve.fake_peer import HELLO, FakePeer, audio, ping, video
+from tests.serve.fake_peer import HELLO, FakePeer, audio, codes, ping, video
 from tests.serve.streams.stage import Stage
 from tests.support.hostile_clients import GREETING, USER_CONTROL, command, connect_command, control, full_header
 
@@ -346,3 +346,26 @@ def test_one_that_was_closed_since_the_walk_began_is_passed_over() -> None:
     on.loop.run_turns()
     assert on.why_closed(peers[1]) == "gone"
     assert on.why_closed(peers[2]) == "handshake not finished in 5 s"
+
+
+def test_one_that_is_lost_while_it_is_told_that_it_waited_in_vain_costs_nobody_else() -> None:
+    on = reaping(app=AppSettings(play_wait_s=3.0))
+    lost, other = on.peer().with_streams(2), on.peer().with_streams()
+    assert lost.play("a", stream_id=1) == lost.play("a", stream_id=2) == other.play("a") == []
+    lost.transport.fault = ConnectionResetError(104, "Connection reset by peer")
+    on.loop.advance(4.0)
+    assert on.why_closed(lost) == "connection lost: Connection reset by peer"
+    assert codes(other.hear()) == ["NetStream.Play.StreamNotFound"]
+
+
+def test_many_streams_do_not_end_in_one_go() -> None:
+    on = Stage(app=AppSettings(grace_s=0.5))
+    for number in range(40):
+        on.publisher(f"s{number}").hang_up()
+    on.reaper.start()
+    on.loop.look_costs_s = 0.0021
+    on.loop.pass_time(1.0)
+    on.loop.run_turns()
+    assert len(on.broker.streams) == 8
+    on.loop.run_turns()
+    assert on.broker.streams == {}

@@ -431,16 +431,20 @@ class Broker:
 
     # Once a second, and at the end.
 
-    def look_after_streams(self, now: float) -> None:
-        """Streams whose publisher did not come back, and viewers whose stream did not begin in time."""
-        for stream in list(self.streams.values()):
-            if stream.grace_until is not None and now >= stream.grace_until:
-                self.end_stream(stream)
-            else:
-                stream.call_waiting(now)
-        for waiting in list(self._waiting.values()):
-            for viewer in [viewer for viewer, until in waiting.items() if now >= until]:
-                self._not_found(viewer)
+    def look_after_stream(self, stream: LiveStream, now: float) -> None:
+        """A stream whose publisher did not come back is over; viewers do not wait for a key frame for ever."""
+        if self.streams.get(stream.key) is not stream:
+            return
+        if stream.grace_until is not None and now >= stream.grace_until:
+            self.end_stream(stream)
+        else:
+            stream.call_waiting(now)
+
+    def look_after_waiting(self, viewer: Viewer, now: float) -> None:
+        """A viewer whose stream did not begin in time is told so."""
+        until = self._waiting.get(viewer.key, {}).get(viewer)
+        if until is not None and now >= until:
+            self._not_found(viewer)
 
     def ping(self, connection: RtmpConnection) -> None:
         """Ask a peer for a sign of life."""

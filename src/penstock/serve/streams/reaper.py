@@ -1,7 +1,7 @@
 """The reaper: once a second, whoever keeps us waiting or asks for too much.
 
-Owns which connections and viewers are past a deadline and what they are told. A walk over all of them is cut into
-slices, so that ten thousand do not hold up the loop.
+Owns which streams, connections and viewers are past a deadline and what they are told. A walk over all of them is cut
+into slices, so that ten thousand do not hold up the loop.
 """
 
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from typing import Final
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.reactor import Loop, Turn
 from penstock.serve.streams.broker import Broker
+from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.viewer import Viewer
 
 SLOW_VIEWER: Final = "no whole message delivered"
@@ -21,7 +22,7 @@ TOO_FAST_S: Final = 5.0
 _PINGS_LEFT_OUT: Final = 6
 """One of so many pings goes to a peer that was heard of anyway."""
 _PER_LOOK: Final = 32
-"""Connections between two looks at the clock."""
+"""Streams or connections between two looks at the clock."""
 
 
 class Reaper:
@@ -31,7 +32,7 @@ class Reaper:
         self._broker = broker
         self._loop = loop
         self._turn = Turn(self._go_on)
-        self._left: Iterator[RtmpConnection] = iter(())
+        self._left: Iterator[LiveStream | RtmpConnection] = iter(())
 
     def start(self) -> None:
         """Come round once a second from now on."""
@@ -40,17 +41,19 @@ class Reaper:
     def _begin(self) -> None:
         self.start()
         broker, now = self._broker, self._loop.now
-        broker.look_after_streams(now)
         broker.observer.second_passed(now)
         # A walk that has not come to its end yet goes on where it is.
         if not self._turn.is_queued:
-            self._left = iter(list(broker.connections.values()))
+            self._left = iter([*broker.streams.values(), *broker.connections.values()])
             self._loop.queue(self._turn)
 
     def _go_on(self, _events: int) -> None:
         now = self._loop.now
-        for number, connection in enumerate(self._left):
-            self.look_at(connection, now)
+        for number, each in enumerate(self._left):
+            if isinstance(each, LiveStream):
+                self._broker.look_after_stream(each, now)
+            else:
+                self.look_at(each, now)
             if number % _PER_LOOK == _PER_LOOK - 1 and self._loop.clock() >= self._loop.turn_ends_at:
                 self._loop.queue(self._turn)
                 return
@@ -74,6 +77,7 @@ class Reaper:
             self._broker.update_coalescing(connection)
         for viewer in list(connection.plays.values()):
             if isinstance(viewer, Viewer):
+                self._broker.look_after_waiting(viewer, now)
                 self._look_at_viewer(viewer, now)
 
     def _overdue(self, connection: RtmpConnection, now: float) -> str | None:
