@@ -298,3 +298,15 @@ def test_a_listener_that_is_gone_when_its_rest_is_over_is_left_alone(stage: Stag
     stage.time += 2.0
     stage.run(2)
     assert len(stage.errors) == 10
+
+
+def test_very_many_timers_at_once_let_what_is_due_be_flushed_in_between(stage: Stage) -> None:
+    for number in range(10):
+        stage.reactor.call_at(stage.time, lambda name=f"timer {number}": stage.worker(name, 0.002)(0))  # type: ignore[misc]
+    stage.run(6)
+    assert [names for names in stage.rounds if names] == [
+        ["timer 0", "timer 1", "timer 2"],
+        ["timer 3", "timer 4", "timer 5"],
+        ["timer 6", "timer 7", "timer 8"],
+        ["timer 9"],
+    ]

@@ -32,6 +32,8 @@ _LOOKBACK_PART = 12
 """Beyond this part of the memory nothing is kept to look back at: it is a convenience."""
 _LEAST_SEGMENTS = 8
 """A log that keeps as many messages as it may has so many segments at least, so that a part of it can be dropped."""
+_PLENTY_OF_MESSAGES = 32 * 1024
+"""Beyond so many in all logs, each keeps an eighth of what it may: 13 s of a stream with sound, at the least."""
 _SPARE_PART = 16
 """Once memory is short, a sixteenth of it more is freed, so that not every flush has to look at all logs."""
 
@@ -76,6 +78,8 @@ class LogBudget:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.used_bytes = 0
+        self.messages = 0
+        """Those that all logs keep. Past some, each keeps fewer: a crowd of tiny ones is mostly their records."""
         self._logs: set[StreamLog] = set()
 
     @property
@@ -269,6 +273,7 @@ class StreamLog:
         flush = Flush(segment, self.head, size, self._entries, self._pieces, self._first_unflushed_point)
         self.head = self._appended
         self.held_bytes += held_bytes
+        self._budget.messages += len(self._entries)
         self._pieces = []
         self._entries = []
         self._first_unflushed_point = None
@@ -299,13 +304,18 @@ class StreamLog:
             while len(self._segments) > 1 and now - self._segments[1].opened_at > limits.max_age_s:
                 self._drop_first()
         while len(self._segments) > 1 and (
-            self.held_bytes > limits.max_bytes or self._kept_messages > limits.max_messages
+            self.held_bytes > limits.max_bytes or self._kept_messages > self._max_messages
         ):
             self._drop_first()
 
     @property
     def _kept_messages(self) -> int:
         return sum(len(segment.entries) for segment in self._segments)
+
+    @property
+    def _max_messages(self) -> int:
+        max_messages = self._limits.max_messages
+        return max_messages if self._budget.messages <= _PLENTY_OF_MESSAGES else max_messages // _LEAST_SEGMENTS
 
     def cut_back(self) -> None:
         """Memory is short: keep no more than the newest entry point needs; without one, the newest segment."""
@@ -325,6 +335,7 @@ class StreamLog:
     def _drop_first(self) -> None:
         segment = self._segments.popleft()
         self.held_bytes -= segment.held_bytes
+        self._budget.messages -= len(segment.entries)
         if segment.drop():
             self._budget.give_back(segment.held_bytes)
         self._points.forget_before(self.start)

@@ -136,11 +136,11 @@ def test_a_turn_with_much_media_ends_in_time_and_goes_on_in_another() -> None:
     on.loop.look_costs_s = 0.0011
     on.transport.feed(b"".join(audio(number) for number in range(100)))
     on.loop.run_events()
-    assert len(on.sink.taken) == 32, "it looks at the clock after each 16 messages"
+    assert len(on.sink.taken) == 8, "it looks at the clock after each 4 messages"
     assert not on.is_reading, "what it has is enough"
     assert on.loop.queued_turns == 1
     on.loop.run_turns()
-    assert len(on.sink.taken) == 64
+    assert len(on.sink.taken) == 16
     on.loop.settle()
     assert [timestamp_ms for timestamp_ms, _ in on.sink.taken] == list(range(100))
     assert on.is_reading

@@ -137,6 +137,16 @@ def test_a_connection_has_room_for_eight_plays() -> None:
     assert len(peer.connection.plays) == 8, "one anew on the same message stream takes the place of the first"
 
 
+def test_a_connection_has_room_for_eight_publications() -> None:
+    on = Stage()
+    peer = on.peer().with_streams(9)
+    for stream_id in range(1, 9):
+        assert "NetStream.Publish.Start" in peer.publish(f"s{stream_id}", stream_id=stream_id)
+    assert peer.publish("s9", stream_id=9) == ["NetStream.Publish.BadName"]
+    assert on.notes.limits == ["publications per connection"]
+    assert "live/s9" not in on.broker.streams
+
+
 def test_a_second_play_on_a_connection_leaves_the_first_whole() -> None:
     on = Stage()
     one, two = on.publisher("one"), on.publisher("two")

@@ -31,8 +31,9 @@ _RECEIVE_BYTES: Final = 64 * 1024
 _QUIET_RECEIVE_BYTES: Final = 8 * 1024
 """Who publishes nothing has little to say."""
 _READS_PER_TURN: Final = 4
-_MEDIA_PER_LOOK: Final = 16
-"""Messages between two looks at the clock: one takes some five microseconds."""
+_MEDIA_PER_LOOK: Final = 4
+"""Messages between two looks at the clock: one takes some five microseconds, and a changed codec configuration up to a
+millisecond."""
 
 
 class MediaSink(Protocol):
@@ -92,7 +93,6 @@ class RtmpConnection:
         "_write_blocked",
         "address",
         "app",
-        "app_query",
         "asked_at",
         "can_send_files",
         "client",
@@ -106,6 +106,7 @@ class RtmpConnection:
         "last_words",
         "on_close",
         "opened_at",
+        "own_name",
         "pinged_at",
         "plays",
         "publications",
@@ -132,7 +133,8 @@ class RtmpConnection:
         self.can_send_files = transport.can_send_files
         self.is_encrypted = not transport.can_send_files
         self.app = ""
-        self.app_query: str | None = None
+        self.own_name: str | None = None
+        """What its peer calls itself in the query of its app."""
         self.client = ""
         now = loop.now
         self.opened_at = self.heard_at = self.pinged_at = self.asked_at = now

@@ -53,6 +53,8 @@ from penstock.serve.streams.viewer import ViewedStream, Viewer
 # Chunk streams of the shared encoding: none of those on which sessions compress headers.
 _SHARED_CHUNK_STREAMS: Final = {FrameKind.AUDIO: 4, FrameKind.VIDEO: 6, FrameKind.DATA: 8}
 _SETTLED_S: Final = 2.0
+_MAX_PUBLICATIONS: Final = 8
+"""Of one connection, since they all end with it in one step. Encoders have one."""
 _GOODBYE: Final = "The server is shutting down."
 _OWN_NAME: Final = "viewer"
 """The parameter of a query by which a viewer may name itself."""
@@ -178,7 +180,7 @@ class Broker:
 
     def _on_connect(self, connection: RtmpConnection, event: ConnectRequested) -> None:
         connection.app = event.app
-        connection.app_query = event.app_query
+        connection.own_name = _own_name(event.app_query)
         connection.client = event.flash_version or ""
         if event.fault is not None or not event.app:
             connection.session.reject_connect(event.fault or "An app must have a name.", StatusCode.CONNECT_INVALID_APP)
@@ -192,6 +194,10 @@ class Broker:
 
     def _on_publish(self, connection: RtmpConnection, event: PublishRequested) -> None:
         request = self._request(connection, event.name, event.query)
+        if len(connection.publications) >= _MAX_PUBLICATIONS:
+            self.observer.limit_hit("publications per connection", f"{connection.address} has {_MAX_PUBLICATIONS}")
+            connection.session.reject_publish(event.stream_id, "This connection has no room for more publications.")
+            return
         self.admission.ask_to_publish(request, partial(self._publish_decided, request, event))
 
     def _request(self, connection: RtmpConnection, name: str, query: str | None) -> Request:
@@ -305,7 +311,7 @@ class Broker:
             text = "This connection has no room for more plays."
             connection.session.reject_play(event.stream_id, text, StatusCode.PLAY_FAILED)
             return
-        own_name = _own_name(event.query) or _own_name(connection.app_query)
+        own_name = _own_name(event.query) or connection.own_name
         viewer = Viewer(connection, event.stream_id, request.key, own_name, self.loop.now)
         connection.plays[event.stream_id] = viewer
         self._refit_plays(connection, but=viewer)
