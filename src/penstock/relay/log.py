@@ -32,8 +32,8 @@ _LOOKBACK_PART = 12
 """Beyond this part of the memory nothing is kept to look back at: it is a convenience."""
 _LEAST_SEGMENTS = 8
 """A log that keeps as many messages as it may has so many segments at least, so that a part of it can be dropped."""
-_PLENTY_OF_MESSAGES = 32 * 1024
-"""Beyond so many in all logs, each keeps an eighth of what it may: 13 s of a stream with sound, at the least."""
+_TINY_PART = 8
+"""Of tiny messages a log keeps one of so many that it may."""
 _SPARE_PART = 16
 """Once memory is short, a sixteenth of it more is freed, so that not every flush has to look at all logs."""
 
@@ -78,8 +78,6 @@ class LogBudget:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.used_bytes = 0
-        self.messages = 0
-        """Those that all logs keep. Past some, each keeps fewer: a crowd of tiny ones is mostly their records."""
         self._logs: set[StreamLog] = set()
 
     @property
@@ -184,6 +182,11 @@ class StreamLog:
         return self._appended - self.head
 
     @property
+    def unflushed_messages(self) -> int:
+        """Messages that no cursor sees yet."""
+        return len(self._entries)
+
+    @property
     def next_video_at(self) -> float | None:
         """When the next frame of video should come, by the pace of the last ones; None: no video comes."""
         return self._video_at + self.video_interval_s if self.has_video else None
@@ -263,17 +266,12 @@ class StreamLog:
         # Before anything is written: this log too may have to make room.
         self._budget.take(held_bytes)
         segment = self._segments[-1] if self._segments else None
-        if (
-            segment is None
-            or segment.held_bytes >= self._segment_target
-            or len(segment.entries) >= self._limits.max_messages // _LEAST_SEGMENTS
-        ):
+        if segment is None or self._is_full(segment):
             segment = self._open_segment(segment, now)
         segment.append(self._pieces, self._entries, size)
         flush = Flush(segment, self.head, size, self._entries, self._pieces, self._first_unflushed_point)
         self.head = self._appended
         self.held_bytes += held_bytes
-        self._budget.messages += len(self._entries)
         self._pieces = []
         self._entries = []
         self._first_unflushed_point = None
@@ -303,19 +301,21 @@ class StreamLog:
         else:
             while len(self._segments) > 1 and now - self._segments[1].opened_at > limits.max_age_s:
                 self._drop_first()
-        while len(self._segments) > 1 and (
-            self.held_bytes > limits.max_bytes or self._kept_messages > self._max_messages
-        ):
+        while len(self._segments) > 1 and (self.held_bytes > limits.max_bytes or self._keeps_too_many_messages):
             self._drop_first()
 
     @property
-    def _kept_messages(self) -> int:
-        return sum(len(segment.entries) for segment in self._segments)
+    def _keeps_too_many_messages(self) -> bool:
+        kept = sum(len(segment.entries) for segment in self._segments)
+        # Where records take more than messages do, these are tiny, and fewer are kept: of sound alone 20 s at least.
+        are_tiny = self.held_bytes < 2 * ENTRY_BYTES * kept
+        return kept > self._limits.max_messages // (_TINY_PART if are_tiny else 1)
 
-    @property
-    def _max_messages(self) -> int:
-        max_messages = self._limits.max_messages
-        return max_messages if self._budget.messages <= _PLENTY_OF_MESSAGES else max_messages // _LEAST_SEGMENTS
+    def _is_full(self, segment: Segment) -> bool:
+        messages = len(segment.entries)
+        are_tiny = segment.held_bytes < 2 * ENTRY_BYTES * messages
+        max_messages = self._limits.max_messages // (_LEAST_SEGMENTS * (_TINY_PART if are_tiny else 1))
+        return segment.held_bytes >= self._segment_target or messages >= max_messages
 
     def cut_back(self) -> None:
         """Memory is short: keep no more than the newest entry point needs; without one, the newest segment."""
@@ -335,7 +335,6 @@ class StreamLog:
     def _drop_first(self) -> None:
         segment = self._segments.popleft()
         self.held_bytes -= segment.held_bytes
-        self._budget.messages -= len(segment.entries)
         if segment.drop():
             self._budget.give_back(segment.held_bytes)
         self._points.forget_before(self.start)

@@ -4,6 +4,8 @@ Owns which parts run together, in which order they start and end, and what signa
 nothing of the configuration file: they are given plain settings.
 """
 
+import contextlib
+import ctypes
 import gc
 import secrets
 import signal
@@ -41,6 +43,8 @@ _SWITCH_INTERVAL_S = 0.0005
 """How long another thread may keep the interpreter while the loop wants it: a send to a thousand viewers gives it up a
 thousand times, so the default of 5 ms would be felt."""
 
+_M_MMAP_THRESHOLD = -3
+_LARGE_BLOCK_BYTES = 1024 * 1024
 _DISK_DEADLINE_S = 10.0
 """How long a stalled disk may hold up the end."""
 
@@ -213,3 +217,14 @@ def _tune_interpreter() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 10, 20)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    _give_large_messages_back()
+
+
+def _give_large_messages_back() -> None:
+    """Have memory of large messages returned to the system when they are gone.
+
+    By itself glibc raises its threshold to the largest block that was freed, and one message of 16 MB among small ones
+    keeps its room for good (mallopt(3), M_MMAP_THRESHOLD). Other C libraries have no such function.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)

@@ -121,6 +121,14 @@ def test_much_of_a_stream_that_nobody_watches_is_flushed_at_once() -> None:
     assert [len(flush.entries) for flush in notes.flushes] == [2]
 
 
+def test_many_tiny_messages_that_nobody_waits_for_are_flushed_at_once() -> None:
+    on = Stage(app=EACH_FRAME)
+    publisher, notes = published(on)
+    publisher.say(video(0, is_key=True))
+    publisher.say(b"".join(video(number) for number in range(1, 520)))
+    assert 512 <= sum(len(flush.entries) for flush in notes.flushes) <= 520
+
+
 def test_what_nobody_waited_for_is_flushed_when_somebody_comes() -> None:
     on = Stage(app=EACH_FRAME)
     publisher, notes = published(on)

@@ -15,6 +15,8 @@ from penstock.serve.streams.round_times import RoundTimes
 
 _UNWATCHED_WAIT_S: Final = 0.5
 _UNWATCHED_BYTES: Final = 256 * 1024
+_UNWATCHED_MESSAGES: Final = 512
+"""What is not flushed yet is kept as objects, each of which takes more memory than a tiny message."""
 
 
 class Flusher:
@@ -73,7 +75,8 @@ class Flusher:
             return None
         if not stream.viewers:
             # Nobody waits for it: fewer and larger writes.
-            return log.unflushed_since + (_UNWATCHED_WAIT_S if log.unflushed_bytes < _UNWATCHED_BYTES else 0.0)
+            is_much = log.unflushed_bytes >= _UNWATCHED_BYTES or log.unflushed_messages >= _UNWATCHED_MESSAGES
+            return log.unflushed_since + (0.0 if is_much else _UNWATCHED_WAIT_S)
         waiting = Waiting(log.unflushed_since, log.has_unflushed_video, log.next_video_at)
         return self.pacer.due_at(stream.app.flush, waiting, self._max_wait_s, self._loop.busy_share)
 
