@@ -380,7 +380,7 @@ def test_the_budget_is_never_passed_by_more_than_one_flush_of_each_log(
     assert budget.used_bytes == 0
 
 
-@pytest.mark.parametrize(("payload_bytes", "most"), [(1, 1024), (150, 1024), (1000, 8192)], ids=["1", "150", "1000"])
+@pytest.mark.parametrize(("payload_bytes", "most"), [(1, 512), (150, 512), (1000, 8192)], ids=["1", "150", "1000"])
 def test_a_log_keeps_so_many_messages_and_of_tiny_ones_fewer(payload_bytes: int, most: int) -> None:
     log = new_log(LogLimits(max_age_s=1e9, max_gops=1000))
     for number in range(20_000):
@@ -388,4 +388,4 @@ def test_a_log_keeps_so_many_messages_and_of_tiny_ones_fewer(payload_bytes: int,
         if number % 20 == 19:
             log.flush(number / 1000)
     kept = sum(len(segment.entries) for segment in log._segments)
-    assert 0.8 * most < kept <= 1.2 * most
+    assert 0.7 * most < kept <= 1.3 * most

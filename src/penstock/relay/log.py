@@ -30,9 +30,9 @@ _LOOKED_AT_FRAMES = 45
 """FFmpeg wants to know the times of forty frames, and of some more where their order is another."""
 _LOOKBACK_PART = 12
 """Beyond this part of the memory nothing is kept to look back at: it is a convenience."""
-_LEAST_SEGMENTS = 8
+_LEAST_SEGMENTS = 4
 """A log that keeps as many messages as it may has so many segments at least, so that a part of it can be dropped."""
-_TINY_PART = 8
+_TINY_PART = 16
 """Of tiny messages a log keeps one of so many that it may."""
 _SPARE_PART = 16
 """Once memory is short, a sixteenth of it more is freed, so that not every flush has to look at all logs."""
@@ -307,7 +307,7 @@ class StreamLog:
     @property
     def _keeps_too_many_messages(self) -> bool:
         kept = sum(len(segment.entries) for segment in self._segments)
-        # Where records take more than messages do, these are tiny, and fewer are kept: of sound alone 20 s at least.
+        # Where records take more than messages do, these are tiny, and fewer are kept: ten seconds of sound alone.
         are_tiny = self.held_bytes < 2 * ENTRY_BYTES * kept
         return kept > self._limits.max_messages // (_TINY_PART if are_tiny else 1)
 
