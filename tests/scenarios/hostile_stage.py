@@ -34,7 +34,7 @@ MAX_GROWTH_BYTES = 64_000_000
 MAX_LEFT_BYTES = 24 * MIB
 """What an allocator keeps of a flood that is over."""
 _MAX_LEFT_SOCKET_BYTES = 16 * MIB
-ATTACK_S = 3.0
+ATTACK_S = 2.0
 _LOOK_INTERVAL_S = 0.1
 _RETURN_S = 10.0
 _SETTLE_S = 0.3

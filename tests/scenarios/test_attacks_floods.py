@@ -11,7 +11,7 @@ from tests.support.hostile_clients import HostileClient, flood
 
 pytestmark = pytest.mark.alone
 
-CLOSED_S = 15.0
+CLOSED_S = 9.0
 """By then whoever sends far too many messages has been slowed down and closed."""
 CHUNKS, COMMANDS = "interleaved chunks of 1 byte", "unknown commands of 4 bytes"
 
