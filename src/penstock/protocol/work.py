@@ -7,9 +7,9 @@ run of chunk bodies, a whole message that is cut out at once, a part of an aggre
 import sys
 from typing import Final
 
-WORK_PER_CALL: Final = 128
+WORK_PER_CALL: Final = 64
 """Units after which `next_event` gives way, event or not. A chunk takes 1 to 2 µs, a ping with its answer 5 µs, so a
-call stays below 0.7 ms. The step in hand is finished: a command of many values may take longer."""
+call stays below 0.4 ms. The step in hand is finished: a command of many values may take longer."""
 
 UNLIMITED: Final = sys.maxsize
 """A count of units that is never reached."""

@@ -23,6 +23,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Final, Protocol
 
 READ: Final = select.EPOLLIN
@@ -42,7 +43,8 @@ _LOAD_INTERVAL_S: Final = 0.250
 _LOAD_SMOOTHING: Final = 0.25
 _MEMORY_S: Final = 0.100
 """The time over which it counts what a callback used."""
-_LEAST_HEAVY_S: Final = 0.00005
+_LEAST_HEAVY_S: Final = 0.0003
+"""A peer that is pinged fifty times a second uses as much."""
 _LONG_ROUND_S: Final = 0.008
 _RECOVERY: Final = 1.05
 _MAX_FAILURES: Final = 10
@@ -258,6 +260,8 @@ class Reactor:
             self._finish_round()
             if self._further or self._heavy:
                 self._share_out(self._further)
+                # Whoever used least of them first: it may be among them by the load alone.
+                self._heavy = deque(sorted(self._heavy, key=_used_s))
                 self._share_out(self._heavy)
                 self._finish_round()
 
@@ -409,6 +413,9 @@ class Reactor:
                 self._guarded(self._signals[number])
         while self._posted:
             self._guarded(self._posted.popleft())
+
+
+_used_s = attrgetter("used_s")
 
 
 def _nothing(_events: int) -> None:
