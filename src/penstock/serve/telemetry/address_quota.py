@@ -1,16 +1,15 @@
 """How much is told of one address: a token bucket for each, and a count of what was held back.
 
-Owns what an address is: IPv4 as it is, IPv6 by its /64, of which one customer has all 2^64. The table is bounded; the
-address that was quiet longest is forgotten first, and begins with a full bucket if it comes again.
+Addresses are counted as the limits on connections count them, IPv6 by its /64. The table is bounded; the address that
+was quiet longest is forgotten first, and begins with a full bucket if it comes again.
 """
 
 from collections import Counter, OrderedDict
-from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
-MAX_ADDRESSES = 10_000
+from penstock.serve.connections.allowance import address_group, is_loopback
 
-_KEPT_V6_BITS = 64
+MAX_ADDRESSES = 10_000
 
 
 class QuotaLimits(NamedTuple):
@@ -52,10 +51,10 @@ class AddressQuota:
 
     def admit(self, peer_addr: str, now: float) -> bool:
         """Whether one more of a peer, named by its address and port, may be told."""
-        address, is_loopback = _address_of(peer_addr)
-        limits = self.limits
-        if is_loopback and limits.exempts_loopback:
+        ip, limits = peer_addr.rpartition(":")[0].strip("[]"), self.limits
+        if limits.exempts_loopback and is_loopback(ip):
             return True
+        address = address_group(ip)
         bucket = self._buckets.get(address)
         if bucket is None:
             bucket = self._buckets[address] = _Bucket(limits.burst, now)
@@ -79,15 +78,3 @@ class AddressQuota:
         held_back, self._held_back = self._held_back, Counter()
         ((address, most),) = held_back.most_common(1)
         return HeldBack(held_back.total(), len(held_back), address, most)
-
-
-def _address_of(peer_addr: str) -> tuple[str, bool]:
-    """What a peer is counted under, and whether it is on this machine."""
-    host = peer_addr.rpartition(":")[0].strip("[]")
-    ip = ip_address(host)
-    if isinstance(ip, IPv6Address):
-        if ip.ipv4_mapped is not None:
-            return str(ip.ipv4_mapped), ip.ipv4_mapped.is_loopback
-        prefix = IPv6Address(int(ip) >> _KEPT_V6_BITS << _KEPT_V6_BITS)
-        return f"{prefix}/{_KEPT_V6_BITS}", ip.is_loopback
-    return host, ip.is_loopback
