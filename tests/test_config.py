@@ -1,5 +1,6 @@
 """The configuration: how the value of each key is spelled, what is refused, and what apps build on."""
 
+import operator
 import pickle
 from decimal import Decimal
 from pathlib import Path
@@ -153,6 +154,34 @@ KEYS: dict[str, tuple[list[Any], list[Any]]] = {
     ),
     "pipeline.silent_s": ([("2m", 120.0)], [0, *NO_SECONDS]),
     "pipeline.idle_s": ([("2m", 120.0)], [0, *NO_SECONDS]),
+    "pipeline.dimensions.parameters": (
+        [
+            ("none", ()),
+            ([], ()),
+            (["campaign", "utm-source"], ("campaign", "utm-source")),
+            ("campaign, Region_2", ("campaign", "Region_2")),
+            (("author", "keynote", "signal"), ("author", "keynote", "signal")),
+        ],
+        [
+            "",
+            5,
+            {},
+            [5],
+            [[]],
+            ["1st"],
+            ["a b"],
+            ["a" * 33],
+            ["a", "a"],
+            [f"p{number}" for number in range(9)],
+            # Dimensions that are there without it, and what would tell who somebody is, or let others in.
+            *(["all"], ["Country"], ["network"], ["viewer"]),
+            *([name] for name in ("token", "accessToken", "key", "api_key", "streamkey", "sig", "X-Amz-Signature")),
+            *([name] for name in ("password", "pwd", "auth", "client-secret", "jwt")),
+        ],
+    ),
+    "pipeline.dimensions.country_db": ([("none", None), ("geo.mmdb", Path("geo.mmdb"))], ["", 5]),
+    "pipeline.dimensions.asn_db": ([("none", None), ("asn.mmdb", Path("asn.mmdb"))], ["", 5]),
+    "pipeline.dimensions.max_values": (COUNTS, NO_COUNTS),
     "retention.landing_s": ([(0, 0.0), ("2d", 172_800.0)], NO_SECONDS),
     "retention.address_s": ([(0, 0.0), ("7d", 604_800.0)], NO_SECONDS),
     "retention.bronze_s": ([("30d", 2_592_000.0)], [0, *NO_SECONDS]),
@@ -175,8 +204,9 @@ TLS_KEYS = {"tls.listen", "tls.cert", "tls.key"}
 
 
 def with_value(key: str, value: object) -> Config:
-    section, name = key.split(".")
-    return Config.model_validate({section: {name: value}})
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    return Config.model_validate(value)
 
 
 def as_values(config: Config) -> dict[str, Any]:
@@ -184,8 +214,7 @@ def as_values(config: Config) -> dict[str, Any]:
 
 
 def value_of(config: Config, key: str) -> object:
-    section, name = key.split(".")
-    return getattr(getattr(config, section), name)
+    return operator.attrgetter(key)(config)
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -67,7 +67,36 @@ def test_a_variable_names_the_file_and_the_flag_names_another(tmp_path: Path) ->
 def test_every_key_has_its_variable() -> None:
     assert VARIABLES["PENSTOCK_RTMP_LISTEN"] == ("rtmp", "listen")
     assert VARIABLES["PENSTOCK_LIMITS_MAX_CONNECTIONS"] == ("limits", "max_connections")
+    assert VARIABLES["PENSTOCK_PIPELINE_DIMENSIONS_PARAMETERS"] == ("pipeline", "dimensions", "parameters")
     assert len(set(VARIABLES.values())) == len(VARIABLES)
+
+
+def test_a_section_inside_a_section_is_read_from_every_source(tmp_path: Path) -> None:
+    file = written(tmp_path, '[pipeline.dimensions]\nparameters = ["campaign"]\nmax_values = 5\n')
+    environment = {"PENSTOCK_PIPELINE_DIMENSIONS_MAX_VALUES": "7"}
+    loaded = load_with_origins(file, environment, {"--master": "yarn"})
+    assert loaded.config.pipeline.master == "yarn"
+    dimensions = loaded.config.pipeline.dimensions
+    assert (dimensions.parameters, dimensions.max_values) == (("campaign",), 7)
+    assert loaded.origins["pipeline", "dimensions", "parameters"] == f"{file} line 2"
+    assert (
+        loaded.origins["pipeline", "dimensions", "max_values"] == "environment PENSTOCK_PIPELINE_DIMENSIONS_MAX_VALUES"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '[pipeline.dimensions]\nparameters = ["token"]\n',
+            "line 2: pipeline.dimensions.parameters = ['token']: should not",
+        ),
+        ("[pipeline.dimensions]\nparameter = []\n", "did you mean pipeline.dimensions.parameters?"),
+        ("[pipeline]\ndimensions = 5\n", "line 2: pipeline.dimensions = 5: should be a table"),
+    ],
+)
+def test_what_is_wrong_inside_a_section_of_a_section_is_said(tmp_path: Path, text: str, said: str) -> None:
+    assert said in complaint(written(tmp_path, text))
 
 
 def test_every_flag_is_a_key() -> None:
@@ -207,7 +236,8 @@ def test_lines_are_found_however_toml_is_written() -> None:
 def test_the_example_is_the_defaults_with_every_key() -> None:
     loaded = load_with_origins(EXAMPLE, {}, {})
     assert loaded.config == Config()
-    named = {".".join(key) for key in loaded.origins if len(key) == 2}
+    tables = {key[:-1] for key in loaded.origins}
+    named = {".".join(key) for key in loaded.origins if key not in tables}
     # Its default is the machine's name, which an example cannot know.
     assert named == {".".join(key) for key in VARIABLES.values()} - {"server.id"}
 

@@ -30,6 +30,7 @@ from penstock.config_units import (
     read_flush,
     read_location,
     read_master,
+    read_parameters,
     read_path,
     read_patterns,
     read_seconds,
@@ -200,7 +201,7 @@ class Facts(_Section):
 
     enabled: bool = True
     flush_s: Annotated[float, _seconds(0.05, 60)] = 1.0
-    rotate_s: Annotated[float, _seconds(1, DAY)] = 30.0
+    rotate_s: Annotated[float, _seconds(1, DAY)] = 10.0
     rotate_bytes: Annotated[int, _bytes(64 * KB, 10 * GB)] = 16 * MB
     max_total_bytes: Annotated[int | None, _or_none(_bytes(MB, 10**6 * TB))] = 10 * GB
     """A day of a thousand viewers is about 8 GB. Beside a pipeline it hardly matters, which takes files in minutes."""
@@ -214,12 +215,25 @@ class Facts(_Section):
         return self
 
 
+class Dimensions(_Section):
+    """What views, audience, quality and usage are broken down by, besides client, protocol, server and network."""
+
+    parameters: Annotated[tuple[str, ...], PlainValidator(read_parameters)] = ()
+    """Of play and publish URLs, by name. No other parameter leaves the server: there are credentials among them."""
+    country_db: Annotated[Path | None, _or_none(PlainValidator(read_path))] = None
+    """A database in MaxMind's format, on the machines that run the pipeline. The server does not read it."""
+    asn_db: Annotated[Path | None, _or_none(PlainValidator(read_path))] = None
+    max_values: Annotated[int, _count(1, 10_000)] = 100
+    """Of one dimension, stream and hour in gold; the rarer ones are counted together as `other`."""
+
+
 class Pipeline(_Section):
     """How facts and recordings become tables."""
 
     enabled: bool = True
     """Whether `penstock up` runs it beside the server."""
-    every_s: Annotated[float, _seconds(1, DAY)] = 60.0
+    every_s: Annotated[float, _seconds(1, DAY)] = 600.0
+    """How often it runs when nobody asks; whoever asks has a run at once if facts wait."""
     lake: Annotated[str | None, _or_none(PlainValidator(read_location))] = None
     master: Annotated[str, PlainValidator(read_master)] = "local"
     """Where Spark runs. `local` takes half of the cores of this machine."""
@@ -227,9 +241,10 @@ class Pipeline(_Section):
     """Of Spark's driver. Spark refuses less than 472 MB."""
     spark: Annotated[tuple[str, ...], PlainValidator(read_spark_settings)] = ()
     silent_s: Annotated[float, _seconds(5, DAY)] = 90.0
-    """A server of which no fact is newer than this is taken for lost: three landings."""
-    idle_s: Annotated[float, _seconds(10, 7 * DAY)] = 900.0
-    """After so long without facts Spark is stopped, until some come."""
+    """A server of which no fact is newer than this is taken for lost: nine landings."""
+    idle_s: Annotated[float, _seconds(10, 7 * DAY)] = 7200.0
+    """After so long without facts or questions Spark is stopped, until some come."""
+    dimensions: Dimensions = Dimensions()
 
 
 class Retention(_Section):

@@ -25,7 +25,8 @@ FILE_VARIABLE = "PENSTOCK_CONFIG"
 _FOREIGN_VARIABLE = re.compile(r"PENSTOCK_(SERVICE_.*|PORT(_.*)?)")
 
 Key = tuple[str, ...]
-"""Section and name; for an app "apps", the app and the name."""
+"""Section and name, with the section inside the section between where there is one; for an app "apps", the app and the
+name."""
 
 FLAGS: Mapping[str, Key] = {
     "--rtmp": ("rtmp", "listen"),
@@ -84,10 +85,12 @@ def dotted(key: Key) -> str:
     return ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else _clipped(repr(part)) for part in key)
 
 
-def _known_keys() -> Iterator[Key]:
-    for section, field in Config.model_fields.items():
+def _known_keys(model: type[BaseModel] = Config, above: Key = ()) -> Iterator[Key]:
+    for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from ((section, name) for name in field.annotation.model_fields)
+            yield from _known_keys(field.annotation, (*above, name))
+        elif above:
+            yield (*above, name)
 
 
 VARIABLES: Mapping[str, Key] = {f"{ENVIRONMENT_PREFIX}{'_'.join(key).upper()}": key for key in _known_keys()}
@@ -95,8 +98,10 @@ VARIABLES: Mapping[str, Key] = {f"{ENVIRONMENT_PREFIX}{'_'.join(key).upper()}": 
 
 
 def _put(values: dict[str, Any], origins: dict[Key, str], key: Key, value: object, origin: str) -> None:
-    section, name = key
-    values.setdefault(section, {})[name] = value
+    *sections, name = key
+    for section in sections:
+        values = values.setdefault(section, {})
+    values[name] = value
     origins[key] = origin
 
 
@@ -141,8 +146,12 @@ def key_lines(text: str) -> dict[Key, int]:
     return found
 
 
+_TABLES = {key[:depth] for key in VARIABLES.values() for depth in range(1, len(key))}
+"""Sections, and sections inside sections."""
+
+
 def _is_table(key: Key) -> bool:
-    return len(key) < (3 if key[0] == "apps" else 2)
+    return len(key) < 3 if key[0] == "apps" else len(key) == 1 or key in _TABLES
 
 
 def _paths(values: Mapping[str, Any], above: Key = ()) -> Iterator[Key]:

@@ -32,6 +32,15 @@ _QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([a-z/]*)", re.ASCII | re.IGN
 _HOST_AND_PORT = re.compile(r"(?:\[([^\[\]]*)\]|([A-Za-z0-9._-]*)):(\d{1,5})", re.ASCII)
 _MASTER = re.compile(r"local(\[(\d{1,4}|\*)\])?|yarn|(spark|k8s|mesos)://[^\s]+", re.ASCII)
 _SPARK_SETTING = re.compile(r"spark\.[A-Za-z0-9._-]+=[^\x00-\x1f]*", re.ASCII)
+_PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
+_MAX_PARAMETERS = 8
+_OWN_DIMENSIONS = frozenset(("all", "client", "protocol", "server", "network", "country", "asn"))
+_CREDENTIAL = re.compile(
+    r"token|secret|password|passwd|signature|credential|jwt|(?<![a-z])(auth|key|pass|pwd|sig|sign)(?![a-z])|key$",
+    re.ASCII | re.IGNORECASE,
+)
+"""What the names of credentials have in them, as a rule: `token`, `streamkey`, `X-Amz-Signature`, `auth_code`."""
+_PERSON = frozenset(("viewer",))
 _SERVER_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
@@ -138,6 +147,29 @@ def read_patterns(value: object) -> tuple[str, ...]:
             return tuple(map(str, patterns))
         case _:
             raise ValueError('should be "all", "none" or patterns of APP/STREAM, such as ["live/*"]')
+
+
+def read_parameters(value: object) -> tuple[str, ...]:
+    """Names of query parameters that become dimensions, from a list or from one text with commas."""
+    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if parts == [NONE_WORD]:
+        return ()
+    if (
+        not isinstance(parts, list | tuple)
+        or len(parts) > _MAX_PARAMETERS
+        or len(set(map(str, parts))) < len(parts)
+        or not all(isinstance(each, str) and _PARAMETER.fullmatch(each) for each in parts)
+    ):
+        raise ValueError(
+            f"should be at most {_MAX_PARAMETERS} different names of parameters, of 1 to 32 letters, digits, hyphens"
+            ' or underscores, such as ["campaign"]'
+        )
+    for name in map(str, parts):
+        if name.lower() in _OWN_DIMENSIONS:
+            raise ValueError(f"should not have {name}: a dimension of that name is made without parameters")
+        if name.lower() in _PERSON or _CREDENTIAL.search(name):
+            raise ValueError(f"should not have {name}: its values are credentials or names of people")
+    return tuple(map(str, parts))
 
 
 def read_server_id(value: object) -> str:

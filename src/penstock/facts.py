@@ -133,6 +133,8 @@ class PublishStarted(Fact):
     app: str
     stream: str
     publishing_type: str
+    dimensions: str | None
+    """The parameters of its URL that the operator named, as a JSON object of strings; None: it has none of them."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,8 @@ class PlayStarted(Fact):
     """What the viewer calls itself: `viewer` in the query of the stream or of the app."""
     auth_subject: str | None
     """Whom a token names; None: nobody was asked for one."""
+    dimensions: str | None
+    """The parameters of its URL that the operator named, as a JSON object of strings; None: it has none of them."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +219,8 @@ class PlayStopped(Fact):
     client: str | None
     viewer: str | None
     auth_subject: str | None
+    dimensions: str | None
+    """As in play_started."""
 
 
 @dataclass(frozen=True)

@@ -142,9 +142,11 @@ class Program:
         return host, port
 
     def _serve_http(self, address: Address) -> tuple[str, int]:
-        self._http = HttpServer(
-            OperatorRoutes(self.server.reactor, self.server.broker, self.server.flusher, self._metrics).routes()
+        server = self.server
+        routes = OperatorRoutes(
+            server.reactor, server.broker, server.flusher, self._metrics, self._config.server.data_dir
         )
+        self._http = HttpServer(routes.routes())
         host = _host(address)
         try:
             port = self._http.start(host, address.port)

@@ -58,6 +58,7 @@ def settings_of(config: Config) -> ServerSettings:
         ping_interval_s=limits.ping_interval_s,
         silent_peer_s=limits.silent_peer_s,
         slow_viewer_s=relay.slow_viewer_s,
+        dimension_parameters=config.pipeline.dimensions.parameters,
     )
 
 

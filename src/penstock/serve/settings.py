@@ -85,3 +85,5 @@ class ServerSettings:
     stalled_reply_s: float = 10.0
     notsent_lowat_bytes: int = 128 * 1024
     max_flush_wait_s: float = 0.040
+    dimension_parameters: tuple[str, ...] = ()
+    """The parameters of play and publish URLs that facts tell."""

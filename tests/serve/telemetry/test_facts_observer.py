@@ -1,6 +1,7 @@
 """Facts of a real server on loopback: what clients do is what is told."""
 
 import socket
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -240,3 +241,33 @@ def test_a_boot_has_a_first_and_a_last_fact() -> None:
     assert (stopped["kind"], stopped["dropped_facts"]) == ("server_stopped", 0)
     assert started["boot_wall_us"] <= started["at_us"] <= stopped["at_us"]
     assert stopped["uptime_us"] == pytest.approx(stopped["mono_us"] - started["boot_mono_us"], abs=1000)
+
+
+def test_parameters_that_the_operator_named_are_told_and_no_others() -> None:
+    settings = replace(settings_without_grace(), dimension_parameters=("campaign", "region"))
+    with telling(settings) as told:
+        with (
+            rtmp_client(told.port, app="live?region=eu&campaign=app") as publisher,
+            rtmp_client(told.port) as viewer,
+        ):
+            publisher.publish("test?key=s3cret&campaign=studio")
+            publisher.send([AVC_SETUP, key_frame(0)])
+            viewer.play("test?campaign=spring&token=s3cret")
+            told.wait_for("play_first_keyframe")
+        told.wait_for("play_stopped")
+        told.wait_for("connection_closed", 2)
+        facts = told.all()
+    dimensions = {fact["kind"]: fact["dimensions"] for fact in facts if "dimensions" in fact}
+    assert dimensions == {
+        "publish_started": '{"campaign":"studio","region":"eu"}',
+        "play_started": '{"campaign":"spring"}',
+        "play_stopped": '{"campaign":"spring"}',
+    }
+    assert [fact for fact in facts if "s3cret" in repr(fact)] == []
+
+
+def test_no_parameter_is_told_of_a_server_on_which_none_is_named() -> None:
+    with telling() as told, rtmp_client(told.port) as publisher:
+        publisher.publish("test?campaign=spring")
+        (started,) = told.wait_for("publish_started")
+    assert started["dimensions"] is None

@@ -14,6 +14,7 @@ from typing import ClassVar, cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.pipeline_figures import FILE_NAME, PipelineFigures
 from penstock.relay.log import LogLimits
 from penstock.serve.http import routes as http_routes
 from penstock.serve.http.routes import OperatorRoutes
@@ -82,13 +83,13 @@ class Operator:
 
 
 @contextmanager
-def operated(settings: ServerSettings | None = None) -> Iterator[Operator]:
+def operated(settings: ServerSettings | None = None, data_dir: Path | None = None) -> Iterator[Operator]:
     meters = Meters()
     writer = FactsWriter(Path("never opened"), "edge-1", "b0a7")
     observer = MetricsObserver(meters, writer, Recorder())
     with live_server(meters, observer, settings=settings) as live:
         server = live.server
-        http = HttpServer(OperatorRoutes(server.reactor, server.broker, server.flusher, observer).routes())
+        http = HttpServer(OperatorRoutes(server.reactor, server.broker, server.flusher, observer, data_dir).routes())
         port = http.start(LOOPBACK, 0)
         try:
             yield Operator(live, port, observer)
@@ -306,3 +307,45 @@ def test_buckets_are_cumulative() -> None:
     assert samples["penstock_pump_round_seconds_bucket le=0.00012"] == 3
     assert samples["penstock_pump_round_seconds_count"] == sum(counts)
     assert samples["penstock_pump_round_seconds_sum"] == 1.5
+
+
+def of_pipeline(samples: dict[str, float]) -> dict[str, float]:
+    start = "penstock_pipeline_"
+    return {name.removeprefix(start): value for name, value in samples.items() if name.startswith(start)}
+
+
+def test_what_the_pipeline_tells_of_itself_is_served_with_the_rest(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(PipelineFigures(7, 1, 600, 3, 4.5, 12.25, 1794000000.5).to_json())
+    with operated(data_dir=tmp_path) as operator:
+        samples = parsed(operator.ask("/metrics")[1])
+    assert of_pipeline(samples) == {
+        "runs_total": 7,
+        "failures_total": 1,
+        "facts_total": 600,
+        "quarantined_lines_total": 3,
+        "run_seconds": 4.5,
+        "lag_seconds": 12.25,
+        "last_success_timestamp_seconds": 1794000000.5,
+    }
+    assert samples["penstock_connections"] == 0
+
+
+@pytest.mark.parametrize("data", [None, b"", b'{"runs": "many"}', b" " * 100_000 + b"{}"])
+def test_without_a_file_of_the_pipeline_its_figures_are_absent(tmp_path: Path, data: bytes | None) -> None:
+    if data is not None:
+        (tmp_path / FILE_NAME).write_bytes(data)
+    with operated(data_dir=tmp_path) as operator:
+        status, text = operator.ask("/metrics")
+    assert (status, of_pipeline(parsed(text))) == (200, {})
+
+
+def test_a_disk_that_hangs_costs_the_figures_of_the_pipeline_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = threading.Event()
+    monkeypatch.setattr(http_routes, "_DISK_ANSWERS_WITHIN_S", 0.05)
+    monkeypatch.setattr(http_routes, "read_pipeline_figures", lambda _: is_over.wait(10))
+    with operated(data_dir=tmp_path) as operator:
+        status, text = operator.ask("/metrics")
+        is_over.set()
+    assert (status, of_pipeline(parsed(text))) == (200, {})

@@ -99,6 +99,7 @@ class RtmpConnection:
         "close_when_sent",
         "connected_at",
         "descriptor",
+        "dimensions",
         "handshaken_at",
         "heard_at",
         "id",
@@ -135,6 +136,8 @@ class RtmpConnection:
         self.app = ""
         self.own_name: str | None = None
         """What its peer calls itself in the query of its app."""
+        self.dimensions: dict[str, str] = {}
+        """The parameters of that query that the operator named."""
         self.client = ""
         now = loop.now
         self.opened_at = self.heard_at = self.pinged_at = self.asked_at = now

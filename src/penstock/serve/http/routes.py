@@ -1,17 +1,20 @@
 """What operators ask over HTTP: whether the server is alive, whether it takes connections, and its figures.
 
 Owns the answers and the way to them: the loop of the media path is asked by a call that it makes when it comes round,
-and is given up after a while. However often figures are asked for, they are taken at most once a second.
+and is given up after a while. However often figures are asked for, they are taken at most once a second. Those of a
+pipeline on this machine are read from the file that it leaves, in another thread, since disks may hang.
 """
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from http import HTTPStatus
+from pathlib import Path
 from typing import TypeVar
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from penstock.pipeline_figures import FILE_NAME, MAX_BYTES, PipelineFigures
 from penstock.serve.http.server import Handler, Response
 from penstock.serve.reactor import Reactor
 from penstock.serve.streams.broker import Broker
@@ -22,16 +25,26 @@ Answer = TypeVar("Answer")
 
 _LOOP_ANSWERS_WITHIN_S = 2.0
 _FIGURES_KEPT_S = 1.0
+_DISK_ANSWERS_WITHIN_S = 1.0
 
 
 class OperatorRoutes:
     """Answers in the HTTP thread about a server that lives in another."""
 
-    def __init__(self, reactor: Reactor, broker: Broker, flusher: Flusher, metrics: MetricsObserver) -> None:
+    def __init__(
+        self,
+        reactor: Reactor,
+        broker: Broker,
+        flusher: Flusher,
+        metrics: MetricsObserver,
+        data_dir: Path | None = None,
+    ) -> None:
+        """`data_dir` is where a pipeline leaves its figures."""
         self._reactor = reactor
         self._broker = broker
         self._flusher = flusher
         self._metrics = metrics
+        self._data_dir = data_dir
         self._exposition = Exposition()
         self._rendering = asyncio.Lock()
         self._rendered = b""
@@ -68,9 +81,18 @@ class OperatorRoutes:
                     figures = await self._ask_loop(self._tell_figures)
                 except TimeoutError:
                     return _NO_ANSWER
-                self._rendered = self._exposition.render(figures)
+                self._rendered = self._exposition.render(figures, await self._pipeline_figures())
                 self._rendered_until = now + _FIGURES_KEPT_S
         return Response(HTTPStatus.OK, self._rendered, CONTENT_TYPE_LATEST)
+
+    async def _pipeline_figures(self) -> PipelineFigures | None:
+        if self._data_dir is None:
+            return None
+        reading = asyncio.to_thread(read_pipeline_figures, self._data_dir)
+        try:
+            return await asyncio.wait_for(reading, _DISK_ANSWERS_WITHIN_S)
+        except TimeoutError:
+            return None
 
     async def _ask_loop(self, question: Callable[[Callable[[Answer], None]], None]) -> Answer:
         answer: Future[Answer] = Future()
@@ -90,6 +112,15 @@ class OperatorRoutes:
 
     def _tell_figures(self, done: Callable[[Figures], None]) -> None:
         self._metrics.take(self._broker, self._flusher, done)
+
+
+def read_pipeline_figures(data_dir: Path) -> PipelineFigures | None:
+    """What the pipeline of a data folder tells of itself; None: nothing that can be read."""
+    try:
+        with (data_dir / FILE_NAME).open("rb") as file:
+            return PipelineFigures.of_json(file.read(MAX_BYTES))
+    except OSError:
+        return None
 
 
 _NO_ANSWER = Response(HTTPStatus.SERVICE_UNAVAILABLE, b"the media loop does not answer\n")

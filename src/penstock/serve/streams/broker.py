@@ -45,6 +45,7 @@ from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.reactor import Loop
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.admission import Admission, LocalAdmission, Request, Verdict
+from penstock.serve.streams.dimensions import dimensions_text, named_parameters
 from penstock.serve.streams.fan_out import FanOut
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
@@ -181,6 +182,7 @@ class Broker:
     def _on_connect(self, connection: RtmpConnection, event: ConnectRequested) -> None:
         connection.app = event.app
         connection.own_name = _own_name(event.app_query)
+        connection.dimensions = named_parameters(self.settings.dimension_parameters, event.app_query)
         connection.client = event.flash_version or ""
         if event.fault is not None or not event.app:
             connection.session.reject_connect(event.fault or "An app must have a name.", StatusCode.CONNECT_INVALID_APP)
@@ -189,6 +191,11 @@ class Broker:
         connection.connected_at = self.loop.now
         connection.session.accept_connect()
         self.observer.connected(connection)
+
+    def _dimensions(self, connection: RtmpConnection, query: str | None) -> str | None:
+        """Those of a stream's query, and of the app's where the stream's has none."""
+        of_stream = named_parameters(self.settings.dimension_parameters, query)
+        return dimensions_text({**connection.dimensions, **of_stream})
 
     # Publishing.
 
@@ -250,7 +257,7 @@ class Broker:
                 owner=self,
                 now=now,
             )
-        stream.begin(connection, now)
+        stream.begin(connection, now, self._dimensions(connection, event.query))
         connection.publications[event.stream_id] = stream
         connection.session.accept_publish(event.stream_id)
         connection.update_rates()
@@ -312,7 +319,8 @@ class Broker:
             connection.session.reject_play(event.stream_id, text, StatusCode.PLAY_FAILED)
             return
         own_name = _own_name(event.query) or connection.own_name
-        viewer = Viewer(connection, event.stream_id, request.key, own_name, self.loop.now)
+        dimensions = self._dimensions(connection, event.query)
+        viewer = Viewer(connection, event.stream_id, request.key, own_name, self.loop.now, dimensions=dimensions)
         connection.plays[event.stream_id] = viewer
         self._refit_plays(connection, but=viewer)
         self.admission.ask_to_play(request, partial(self._play_decided, request, viewer))

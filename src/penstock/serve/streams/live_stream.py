@@ -90,6 +90,8 @@ class LiveStream:
         self.is_dirty = False
         self.flush_timer: Timer | None = None
         self.codecs_text = ""
+        self.dimensions: str | None = None
+        """Of its publication, as facts tell them, see `dimensions`."""
         self._fan_out = fan_out
         self._owner = owner
         self._publications = 0
@@ -114,13 +116,14 @@ class LiveStream:
         """Whether anybody waits for what is published."""
         return bool(self.viewers)
 
-    def begin(self, publisher: RtmpConnection, now: float) -> None:
+    def begin(self, publisher: RtmpConnection, now: float, dimensions: str | None = None) -> None:
         """A publication begins; it continues the stream if there was one before."""
         if self._publications:
             self._timeline = self._timeline.next(self.log.last_timestamp_ms, self._last_frame_at)
             self.log.begin_anew()
         self._publications += 1
         self.publisher = publisher
+        self.dimensions = dimensions
         self.last_media_at = now
         self.grace_until = None
         for viewer in self._waiting:

@@ -65,6 +65,7 @@ class Viewer:
         "connection",
         "cursor",
         "descriptor",
+        "dimensions",
         "first_frame_at",
         "is_admitted",
         "is_in_step",
@@ -86,13 +87,24 @@ class Viewer:
         "waits_since",
     )
 
-    def __init__(self, connection: RtmpConnection, stream_id: int, key: str, own_name: str | None, now: float) -> None:
+    def __init__(
+        self,
+        connection: RtmpConnection,
+        stream_id: int,
+        key: str,
+        own_name: str | None,
+        now: float,
+        *,
+        dimensions: str | None = None,
+    ) -> None:
         self.connection = connection
         self.descriptor = connection.descriptor
         self.stream_id = stream_id
         self.key = key
         self.own_name = own_name
         """What it calls itself in its query."""
+        self.dimensions = dimensions
+        """As facts tell them, see `dimensions`."""
         self.track_filter = TrackFilter(stream_id)
         self.stream: ViewedStream | None = None
         self.cursor: Cursor | None = None

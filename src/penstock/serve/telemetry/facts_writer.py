@@ -37,7 +37,7 @@ class FactsLimits:
     """How facts land."""
 
     flush_s: float = 1.0
-    rotate_s: float = 30.0
+    rotate_s: float = 10.0
     rotate_bytes: int = 16 * 1024 * 1024
     max_pending_bytes: int = 16 * 1024 * 1024
     max_total_bytes: int | None = None

@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from penstock.errors import ProtocolViolation
+from penstock.pipeline_figures import PipelineFigures
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.streams.broker import Broker
 from penstock.serve.streams.flusher import Flusher
@@ -214,16 +215,39 @@ _COUNTERS = {
     "log_lines_held_back": "Log lines left out because their address had too many",
 }
 _FIELDS = {"flush_grid_seconds": "flush_grid_s"}
+# Of the pipeline: field, name behind penstock_pipeline_, meaning.
+_PIPELINE_GAUGES = (
+    ("lag_seconds", "lag_seconds", "Age of the newest fact in the tables when the last good run of the pipeline ended"),
+    ("run_seconds", "run_seconds", "How long that run took"),
+    ("succeeded_at", "last_success_timestamp_seconds", "When that run ended, in seconds since 1970"),
+)
+_PIPELINE_COUNTERS = (
+    ("runs", "runs", "Runs of the pipeline that succeeded"),
+    ("failures", "failures", "Runs of the pipeline that ended with an error"),
+    ("facts", "facts", "Facts that the pipeline has ingested"),
+    ("quarantined", "quarantined_lines", "Landed lines that the pipeline refused"),
+)
 
 
 class _FiguresCollector(Collector):
     def __init__(self) -> None:
         self.figures: Figures | None = None
+        self.pipeline: PipelineFigures | None = None
 
     def collect(self) -> Iterator[Metric]:
-        figures = self.figures
-        if figures is None:
-            return
+        if self.figures is not None:
+            yield from self._of_server(self.figures)
+        if self.pipeline is not None:
+            yield from self._of_pipeline(self.pipeline)
+
+    def _of_pipeline(self, figures: PipelineFigures) -> Iterator[Metric]:
+        for field, name, text in _PIPELINE_GAUGES:
+            if (value := getattr(figures, field)) is not None:
+                yield GaugeMetricFamily(f"penstock_pipeline_{name}", text, value)
+        for field, name, text in _PIPELINE_COUNTERS:
+            yield CounterMetricFamily(f"penstock_pipeline_{name}", text, getattr(figures, field))
+
+    def _of_server(self, figures: Figures) -> Iterator[Metric]:
         for name, text in _GAUGES.items():
             if (value := getattr(figures, _FIELDS.get(name, name))) is not None:
                 yield GaugeMetricFamily(f"penstock_{name}", text, value)
@@ -245,7 +269,7 @@ class _FiguresCollector(Collector):
 
 
 class Exposition:
-    """Renders figures as text, those of the process with them. Not for two threads at once."""
+    """Renders figures as text, those of this process and of the pipeline with them. Not for two threads at once."""
 
     def __init__(self) -> None:
         self._collector = _FiguresCollector()
@@ -253,7 +277,8 @@ class Exposition:
         self._registry.register(self._collector)
         ProcessCollector(registry=self._registry)
 
-    def render(self, figures: Figures) -> bytes:
-        """The text that Prometheus reads."""
+    def render(self, figures: Figures, pipeline: PipelineFigures | None = None) -> bytes:
+        """The text that Prometheus reads. Without figures of a pipeline none are in it."""
         self._collector.figures = figures
+        self._collector.pipeline = pipeline
         return generate_latest(self._registry)

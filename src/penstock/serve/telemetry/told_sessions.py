@@ -76,6 +76,7 @@ class ToldPublication:
             app=app,
             stream=stream,
             publishing_type=text(publishing_type),
+            dimensions=live_stream.dimensions,
         )
 
     def sample(self, now: float, viewers_sent_bytes: int, viewers_watched_us: int) -> facts.StreamSample:
@@ -156,6 +157,7 @@ class ToldView:
             waited_us=waited_us,
             viewer=None if viewer.own_name is None else text(viewer.own_name),
             auth_subject=None,
+            dimensions=viewer.dimensions,
         )
 
     def first_keyframe(self) -> facts.PlayFirstKeyframe | None:
@@ -209,6 +211,7 @@ def play_stopped(viewer: Viewer, conn_id: str, view: ToldView | None, reason: st
         client=text(connection.client) or None,
         viewer=None if viewer.own_name is None else text(viewer.own_name),
         auth_subject=None,
+        dimensions=viewer.dimensions,
     )
 
 
