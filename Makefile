@@ -1,6 +1,6 @@
 # Each target that a person may call carries its help after two hashes.
 .DEFAULT_GOAL := help
-.PHONY: help run test setup check bench bench-live bench-pipeline soak fuzz interop lock clean
+.PHONY: help run test setup check bench bench-live bench-pipeline soak fuzz interop smoke-spark smoke-delta lock clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -12,6 +12,11 @@ DEBIAN_PACKAGES := ffmpeg nginx-light libnginx-mod-rtmp rtmpdump gcc libc6-dev \
 # Large, so only for `make interop`, which alone runs the tests in EXTENDED_TESTS.
 INTEROP_PACKAGES := obs-studio xvfb vlc-bin vlc-plugin-base
 EXTENDED_TESTS := tests/interop/extended
+# The other Spark that pyproject.toml allows: the lock has the newest one for which delta-spark and Kafka exist.
+OTHER_SPARK := 4.3.0
+SPARK_TESTS := tests/pipeline/engine tests/pipeline/sources tests/pipeline/test_register_everywhere.py
+# Their jars come from Maven Central.
+DELTA_TESTS := tests/pipeline/delta_spark
 SIDE_BY_SIDE := -m "not alone" --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 help: ## print this list
@@ -23,8 +28,8 @@ run: setup ## set up everything, serve and keep the tables: RTMP on 127.0.0.1:19
 test: setup check ## set up everything, run all checks and all tests with coverage
 	@# Both run, whatever fails in the first; the second reports the coverage of both.
 	@status=0; \
-	.venv/bin/pytest --ignore=$(EXTENDED_TESTS) $(SIDE_BY_SIDE) --cov --cov-report= --cov-fail-under=0 || status=1; \
-	.venv/bin/pytest --ignore=$(EXTENDED_TESTS) -m alone --cov --cov-append || status=1; \
+	.venv/bin/pytest --ignore=$(EXTENDED_TESTS) --ignore=$(DELTA_TESTS) $(SIDE_BY_SIDE) --cov --cov-report= --cov-fail-under=0 || status=1; \
+	.venv/bin/pytest --ignore=$(EXTENDED_TESTS) --ignore=$(DELTA_TESTS) -m alone --cov --cov-append || status=1; \
 	exit $$status
 
 setup: .venv/.python-packages .venv/.debian-packages .venv/.class-archive ## install what run and test need; no work when it is there
@@ -40,7 +45,7 @@ setup: .venv/.python-packages .venv/.debian-packages .venv/.class-archive ## ins
 
 # Halves the time that Spark takes to start. Nothing needs it, so a failure is only told.
 .venv/.class-archive: .venv/.python-packages
-	@.venv/bin/python -m penstock.pipeline.class_training || echo "setup: Spark will start slowly, without a class archive"
+	@.venv/bin/python -m penstock.pipeline.engine.class_training || echo "setup: Spark will start slowly, without a class archive"
 	@touch $@
 
 check: .venv/.python-packages ## lint, formatting and types
@@ -57,6 +62,7 @@ bench-live: setup ## measure the live server alone: make bench-live BENCH=--quic
 
 bench-pipeline: setup ## measure the pipeline on a simulated day beside DuckDB: make bench-pipeline BENCH=--quick
 	.venv/bin/python -m bench.pipeline $(BENCH)
+	.venv/bin/python -m bench.ingest $(filter --quick,$(BENCH))
 	.venv/bin/python -m bench.pipeline_flv
 	.venv/bin/python -m bench.beside_pipeline
 
@@ -70,9 +76,15 @@ interop: setup ## run the tests against real programs alone, OBS and VLC with th
 	@scripts/install_debian_packages.sh $(INTEROP_PACKAGES)
 	.venv/bin/pytest tests/interop
 
+smoke-spark: setup ## test sessions, sources and register on the other Spark, in .venv-spark
+	@scripts/test_on_spark.sh $(PYTHON) .venv-spark $(OTHER_SPARK) $(SPARK_TESTS)
+
+smoke-delta: setup ## test that Delta's own jars read the same rows, and Spark on an object store; needs Maven Central
+	.venv/bin/pytest -rs $(DELTA_TESTS)
+
 lock: ## write constraints.txt anew with the newest versions
 	@scripts/lock.sh $(PYTHON)
 
-clean: ## remove .venv, caches and reports
-	rm -rf .venv .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+clean: ## remove .venv, .venv-spark, caches and reports
+	rm -rf .venv .venv-spark .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

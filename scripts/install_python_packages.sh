@@ -1,10 +1,12 @@
 #!/bin/sh
-# Makes the virtual environment and puts this package with its extras into it, every version from constraints.txt.
-# Usage: install_python_packages.sh PYTHON VENV
+# Makes the virtual environment and puts this package with its extras into it, every version from constraints.txt or
+# from the file named in its place.
+# Usage: install_python_packages.sh PYTHON VENV [CONSTRAINTS]
 set -eu
 
 python=$1
 venv=$2
+constraints=${3:-constraints.txt}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
@@ -37,7 +39,7 @@ pip_install() {
 echo "setup: installing Python packages into $venv"
 # pip first: the one that Debian ships has no --build-constraint. Named outright, since pip blames a
 # conflict, not a silent registry, when it finds no version that a constraint allows.
-pip_install "the pinned pip" "$(grep '^pip==' constraints.txt)"
+pip_install "the pinned pip" "$(grep '^pip==' "$constraints")"
 # venv brings a setuptools of its own; naming it here holds that one to its pin too.
-pip_install "Penstock with its extras" --constraint constraints.txt --build-constraint constraints.txt \
+pip_install "Penstock with its extras" --constraint "$constraints" --build-constraint "$constraints" \
     --editable '.[dev,pipeline,tools]' setuptools

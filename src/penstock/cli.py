@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = {
     "serve": "penstock.commands.serve",
     "pipeline": "penstock.commands.pipeline",
     "config": "penstock.commands.config",
+    "facts": "penstock.commands.facts",
     "publish": "penstock.tools.command_line:PUBLISH",
     "play": "penstock.tools.command_line:PLAY",
     "probe": "penstock.tools.command_line:PROBE",

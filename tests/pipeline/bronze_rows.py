@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from penstock.facts import CONTRACT_VERSION
-from penstock.pipeline.schemas import PARTITION_FIELDS, bronze_columns, bronze_schema, table_schema
-from penstock.pipeline.tables import TABLES
+from penstock.pipeline.lake.schemas import PARTITION_FIELDS, bronze_columns, bronze_schema, table_schema
+from penstock.pipeline.lake.tables import TABLES
 
 Row = dict[str, Any]
 

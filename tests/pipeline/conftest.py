@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.session import SparkSettings, open_session
+from penstock.pipeline.engine.session import SparkSettings, open_session
 from tests.support.spark_cluster import SparkCluster, spark_cluster
 
 FOR_SMALL_DATA = {

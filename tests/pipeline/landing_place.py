@@ -8,17 +8,19 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.pipeline import quarantine
-from penstock.pipeline.bronze import Carried
-from penstock.pipeline.hours import us_of_hour
-from penstock.pipeline.lake import Lake
-from penstock.pipeline.landing import carry_facts
-from penstock.pipeline.storage import Storage
+from penstock.pipeline.ingest import quarantine
+from penstock.pipeline.ingest.bronze import IngestResult
+from penstock.pipeline.ingest.landing import ingest_landed
+from penstock.pipeline.lake.dimensions import NO_DIMENSIONS, Dimensions
+from penstock.pipeline.lake.hours import us_of_hour
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.layout import BRONZE
+from penstock.pipeline.lake.storage import Storage
 
 NOON_US = us_of_hour("2026-11-15T12")
 SECOND_US = 1_000_000
 FOLDER = "date=2026-11-15/hour=12"
-LIKE_A_GLOB = r"a [1] {b,c} *what?* \d"
+LIKE_A_GLOB = "a [1] {b,c} *what?* 5%"
 """The name of a folder in which nothing is found by who takes it for a glob."""
 
 
@@ -58,6 +60,16 @@ DEFAULTS: Mapping[str, dict[str, Any]] = {
         "rtt_us": None,
         "retransmits": None,
     },
+    "stream_sample": {
+        "publication_id": "edge-1-b1-2",
+        "app": "live",
+        "stream": "cam",
+        **dict.fromkeys(("viewers", "bitrate_bps", "fps", "interval_timestamp_jumps", "timestamp_jumps"), 0),
+        **dict.fromkeys(("av_skew_ms", "keyframe_interval_ms", "media_ms", "wall_ms", "viewers_sent_bytes")),
+        **dict.fromkeys(("received_bytes", "messages", "video_frames", "audio_frames", "keyframes"), 0),
+        "interval_us": SECOND_US,
+        "viewers_watched_us": None,
+    },
     "connection_closed": {
         **PEER,
         "conn_id": "c1",
@@ -78,12 +90,14 @@ class Place:
         self.spark = spark
         self.facts = folder / "facts"
         self.landing = Storage(self.facts)
-        self.checkpoint = Storage(folder / "checkpoints/facts")
         self.lake = Lake(Storage(folder / "lake"))
 
     def land(self, name: str, *lines: dict[str, Any] | bytes, at_us: int = NOON_US + SECOND_US) -> Path:
         """A landing file with these lines, the last one ended like all others."""
-        data = b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines)
+        texts = (
+            line if isinstance(line, bytes) else json.dumps(line, separators=(",", ":")).encode() for line in lines
+        )
+        data = b"".join(text + b"\n" for text in texts)
         return self.land_bytes(name, data, at_us)
 
     def land_bytes(self, name: str, data: bytes, at_us: int = NOON_US + SECOND_US) -> Path:
@@ -93,12 +107,12 @@ class Place:
         os.utime(path, (at_us / 1e6, at_us / 1e6))
         return path
 
-    def carry(self, now_us: int = NOON_US + 60 * SECOND_US) -> Carried:
-        return carry_facts(self.spark, self.lake, self.landing, self.checkpoint, now_us)
+    def ingest(self, now_us: int = NOON_US + 60 * SECOND_US, dimensions: Dimensions = NO_DIMENSIONS) -> IngestResult:
+        return ingest_landed(self.lake, self.landing, now_us, dimensions=dimensions)
 
     def rows(self, kind: str, *columns: str) -> list[tuple[Any, ...]]:
         """Rows of a kind in bronze, by number."""
-        found = self.lake.read(self.spark, self.lake.snapshot(), f"bronze.{kind}").orderBy("boot_id", "seq")
+        found = self.lake.read(self.spark, self.lake.pin(BRONZE), f"bronze.{kind}").orderBy("boot_id", "seq")
         return [tuple(row) for row in found.select(*columns).collect()]
 
     def refusals(self) -> list[tuple[str, str]]:

@@ -7,15 +7,13 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.pipeline.gathered import schema_for_all
-from penstock.pipeline.schemas import table_schema
-from penstock.pipeline.tables import TABLES
+from penstock.pipeline.lake.schemas import table_schema
+from penstock.pipeline.lake.tables import TABLES
 
-_DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, Any] = {
     "string": "-",
     "bigint": 0,
     "int": 0,
@@ -36,14 +34,9 @@ def rows(spark: SparkSession, name: str, each: Iterable[dict[str, Any]]) -> Data
     return spark.createDataFrame([tuple(row.values()) for row in _filled(name, each)], table_schema(TABLES[name]))
 
 
-def gathered_rows(name: str, each: Iterable[dict[str, Any]]) -> pa.Table:
-    """The same rows as Arrow has them."""
-    return pa.Table.from_pylist(list(_filled(name, each)), schema_for_all(name))
-
-
 def _filled(name: str, each: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     defaults = {
-        field.name: None if field.nullable else _DEFAULTS[field.dataType.simpleString()]
+        field.name: None if field.nullable else DEFAULTS[field.dataType.simpleString()]
         for field in table_schema(TABLES[name]).fields
     }
     known = {"app": "live", "stream": "x"}

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipeline.storage import Storage
 from tests.pipeline.landing_place import FOLDER, NOON_US, SECOND_US, fact
 from tests.pipeline.sources.recordings import make_numbered
 from tests.support.processes import POLL_S
@@ -19,7 +18,7 @@ CYCLE_AND_SOURCES = """
     import json
     from pathlib import Path
     from penstock.pipeline import register
-    from penstock.pipeline.cycle import Cycles
+    from penstock.pipeline.ops.cycle import Cycles
     from penstock.pipeline.progress import progress_for
     from penstock.pipeline.settings import PipelineSettings
 
@@ -87,7 +86,10 @@ def test_a_cycle_under_spark_submit_loses_a_worker_and_nothing_else(cluster: Spa
     with cluster.driver(CYCLE_AND_SOURCES, arguments, is_submitted=True) as driver:
         give_up_at = time.monotonic() + READY_DEADLINE_S
         # Bronze is there: silver and gold are still to come.
-        while not Storage(data).find("lake/_commits") and time.monotonic() < give_up_at:
+        while (
+            not (data / "lake/bronze/facts/_delta_log/00000000000000000001.json").exists()
+            and time.monotonic() < give_up_at
+        ):
             time.sleep(POLL_S)
         cluster.kill_worker()
         assert driver.wait_for_exit(DRIVER_DEADLINE_S) == 0, driver.log_text()

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipeline.class_archive import archive_options
-from penstock.pipeline.java import cache_folder, find_java, launcher_home
-from penstock.pipeline.lake import Lake
-from penstock.pipeline.layout import stored_tables
-from penstock.pipeline.session import SHORT_LIVED
-from penstock.pipeline.storage import Storage
+from penstock.pipeline.engine.class_archive import archive_options
+from penstock.pipeline.engine.java import cache_folder, find_java, launcher_home
+from penstock.pipeline.engine.session import SHORT_LIVED
+from penstock.pipeline.lake.layout import named_tables
 from tests.pipeline.reports.rows import put_gold
 from tests.pipeline.sources.recordings import make_numbered
 from tests.support.processes import run_to_end
@@ -46,7 +44,6 @@ Path("answers").write_text(json.dumps({
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A day of usage and a recording, in `data` of it."""
-    Lake(Storage(tmp_path / "data/lake")).create()
     put_gold(tmp_path / "data/lake", "usage", "2026-11-15", {"day": date(2026, 11, 15), "egress_bytes": 7})
     (tmp_path / "data/recordings").mkdir()
     make_numbered(tmp_path / "data/recordings/a.flv", gops=2)
@@ -72,7 +69,7 @@ def test_a_session_of_plain_pyspark_knows_everything_after_one_call(folder: Path
     command = ["env", "-C", str(folder), *(f"{name}={value}" for name, value in variables.items())]
     run_to_end([*command, sys.executable, "notebook.py"], folder / "log", 300.0)
     assert json.loads((folder / "answers").read_text(encoding="utf-8")) == {
-        "tables": sorted([*stored_tables(), "silver.viewer_samples", "silver.frames"]),
+        "tables": sorted([*named_tables(), "silver.frames"]),
         "zone": "UTC",
         "usage": [["2026-11-15", 7]],
         "frames": 10,

@@ -1,26 +1,26 @@
 """A simulated hour from landing to gold, held to what the simulator knows and to what DuckDB makes of the facts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pytest
 from bench.duckdb_peer import DuckDbPeer
 from bench.duckdb_tables import STATEMENTS
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.derive import Derivation
-from penstock.pipeline.derive_gold import derive
-from penstock.pipeline.lake import Lake
-from penstock.pipeline.landing import carry_facts
-from penstock.pipeline.plan import plan_rebuild
+from penstock.pipeline.build.gold import build
+from penstock.pipeline.build.plan import plan_rebuild
+from penstock.pipeline.build.run import Run
+from penstock.pipeline.ingest.landing import ingest_landed
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.layout import BRONZE
+from penstock.pipeline.lake.storage import Storage
 from penstock.pipeline.progress import progress_for
 from penstock.pipeline.simulator import Platform, Truth, write_landing
 from penstock.pipeline.simulator.bronze import SimulatedBronze
-from penstock.pipeline.storage import Storage
 
 PLATFORM = Platform(day=date(2026, 11, 14), viewers=60, first_hour=20, hours=1, landing_s=900)
 SILENT_US = 90_000_000
@@ -34,38 +34,31 @@ class Simulated:
     truth: Truth
 
     def rows(self, table: str) -> pa.Table:
-        snapshot, storage = self.straight.snapshot(), self.straight.storage
-        is_gold = table.startswith("gold.")
-        paths = self.straight.gold_paths(table) if is_gold else [file.path for file in snapshot.files(table)]
-        return ds.dataset([storage.path_for_arrow(path) for path in paths]).to_table()
+        return self.straight.rows(self.straight.pin(table))
 
 
 @pytest.fixture(scope="module")
 def simulated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Simulated:
-    """The same facts in two lakes: written straight and made into tables, and carried from landing files."""
+    """The same facts in two lakes: written straight and made into tables, and ingested from landing files."""
     folder = tmp_path_factory.mktemp("simulated")
     straight, landed = (Lake(Storage(folder / name)) for name in ("straight", "landed"))
-    truth = SimulatedBronze(spark, PLATFORM, straight).write()
+    truth = SimulatedBronze(PLATFORM, straight).write()
     # The same secrets, so that viewers have the same names.
     landed.storage.put("_private/salts.json", straight.storage.read("_private/salts.json"))
     assert write_landing(PLATFORM, folder / "facts") == truth
-    carried = carry_facts(spark, landed, Storage(folder / "facts"), Storage(folder / "checkpoint"), PLATFORM.ends_us)
+    ingested = ingest_landed(landed, Storage(folder / "facts"), PLATFORM.ends_us)
     # The line that was torn when a server was killed.
-    assert (carried.facts, carried.duplicates, carried.quarantined) == (truth.facts, 0, 1)
-    snapshot = straight.snapshot()
-    plan = plan_rebuild(snapshot, [f"{PLATFORM.day}"])
-    derive(Derivation(spark, straight, plan, snapshot, PLATFORM.ends_us, SILENT_US, progress_for()))
+    assert (ingested.facts, ingested.duplicates, ingested.quarantined) == (truth.facts, 0, 1)
+    state = straight.read_state()
+    plan = plan_rebuild(state, [f"{PLATFORM.day}"])
+    begun = straight.state.commit(replace(state, planned=plan.as_hours()))
+    build(Run(spark, straight, plan, begun, PLATFORM.ends_us, SILENT_US, progress_for()))
     return Simulated(folder, straight, landed, truth)
 
 
 def bronze_of(lake: Lake) -> pa.Table:
-    """All facts of a lake with their partitions, in the order of their numbers."""
-    snapshot = lake.snapshot()
-    files = [file.path for table in snapshot.tables if table.startswith("bronze.") for file in snapshot.files(table)]
-    paths = [lake.storage.path_for_arrow(path) for path in files]
-    partitioning = ds.partitioning(pa.schema([("kind", pa.string()), ("hour", pa.string())]), flavor="hive")
-    root = lake.storage.path_for_arrow("bronze")
-    rows = ds.dataset(paths, partitioning=partitioning, partition_base_dir=root).to_table()
+    """All facts of a lake, in the order of their numbers."""
+    rows = lake.rows(lake.pin(BRONZE))
     return rows.sort_by([("boot_key", "ascending"), ("seq", "ascending")])
 
 
@@ -73,7 +66,7 @@ def test_facts_that_landed_become_the_bronze_that_is_written_straight(simulated:
     found, wanted = bronze_of(simulated.landed), bronze_of(simulated.straight)
     assert found.column_names == wanted.column_names
     assert [name for name in wanted.column_names if not found[name].equals(wanted[name])] == []
-    assert simulated.landed.snapshot().boots == simulated.straight.snapshot().boots
+    assert simulated.landed.read_state().boots == simulated.straight.read_state().boots
 
 
 def test_tables_come_to_what_the_platform_did(simulated: Simulated) -> None:
@@ -81,11 +74,11 @@ def test_tables_come_to_what_the_platform_did(simulated: Simulated) -> None:
     for row in simulated.rows("gold.usage").to_pylist():
         told = streams[row["app"], row["stream"]]
         assert (row["egress_bytes"], row["ingress_bytes"]) == (
-            told.egress_bytes + told.untold_bytes,
+            told.egress_bytes + told.unreported_bytes,
             told.ingress_bytes,
         )
-        assert row["watched_us"] == told.watched_us + told.untold_us
-    assert any(told.untold_bytes > 0 for told in streams.values())
+        assert row["watched_us"] == told.watched_us + told.unreported_us
+    assert any(told.unreported_bytes > 0 for told in streams.values())
     views = simulated.rows("silver.views")
     for (app, stream), told in streams.items():
         of_stream = views.filter((pc.field("app") == app) & (pc.field("stream") == stream))
@@ -101,14 +94,13 @@ def test_what_went_wrong_is_found(simulated: Simulated) -> None:
 
 def test_duckdb_makes_the_same_tables(simulated: Simulated) -> None:
     peer = DuckDbPeer(simulated.folder / "straight", threads=2)
-    snapshot, storage = simulated.straight.snapshot(), simulated.straight.storage
-    hours = snapshot.partitions("bronze.viewer_sample")
-    peer.rebuild(snapshot, hours, PLATFORM.ends_us, SILENT_US, simulated.folder / "duckdb")
+    lake = simulated.straight
+    state, storage = lake.read_state(), lake.storage
+    hours = state.fact_hours["viewer_sample"]
+    peer.rebuild(state, hours, PLATFORM.ends_us, SILENT_US, simulated.folder / "duckdb")
     differences = {}
     for table in STATEMENTS:
-        is_gold = table.startswith("gold.")
-        paths = simulated.straight.gold_paths(table) if is_gold else [file.path for file in snapshot.files(table)]
-        files = [Path(storage.path_for_arrow(path)) for path in paths]
+        files = [Path(storage.path_for_arrow(path)) for path in lake.paths(lake.pin(table))]
         differences[table] = peer.differences(table, files, simulated.folder / "duckdb")
     peer.close()
     assert differences == dict.fromkeys(STATEMENTS, 0)

@@ -27,9 +27,9 @@ from typing import Final
 
 import pyspark
 
-from penstock.pipeline.class_archive import archive_options
-from penstock.pipeline.java import Java, cache_folder, find_java, launcher_home
-from penstock.pipeline.session import SHORT_LIVED
+from penstock.pipeline.engine.class_archive import archive_options
+from penstock.pipeline.engine.java import Java, cache_folder, find_java, launcher_home
+from penstock.pipeline.engine.session import SHORT_LIVED
 from tests.support.processes import RunningProgram, free_port, running
 
 WORKERS: Final = 2
@@ -39,8 +39,8 @@ SPARK: Final = Path(pyspark.__file__).parent
 
 DRIVER: Final = """\
 import sys
-from penstock.pipeline.packaging import ship_package
-from penstock.pipeline.session import SparkSettings, open_session
+from penstock.pipeline.engine.packaging import ship_package
+from penstock.pipeline.engine.session import SparkSettings, open_session
 SETTINGS = SparkSettings(master={master!r}, cores={cores}, is_short_lived=True, conf={conf!r})
 """
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from penstock.commands.options import add_config_arguments, load_from_arguments
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from penstock.config_sources import LoadedConfig
 
 HELP = "check the configuration, or show what is in force and where it comes from"
@@ -40,7 +42,17 @@ def toml_lines(loaded: "LoadedConfig") -> Iterator[str]:
                 own = {key[-1] for key in loaded.origins if key[:-1] == (section, name)}
                 yield from _table((section, name), [(key, value) for key, value in app if key in own], loaded.origins)
         else:
-            yield from _table((section,), list(table), loaded.origins)
+            yield from _section((section,), table, loaded.origins)
+
+
+def _section(path: tuple[str, ...], table: "BaseModel", origins: Mapping[tuple[str, ...], str]) -> Iterator[str]:
+    """The keys of a section, and the sections inside it."""
+    from pydantic import BaseModel
+
+    yield from _table(path, [(name, value) for name, value in table if not isinstance(value, BaseModel)], origins)
+    for name, value in table:
+        if isinstance(value, BaseModel):
+            yield from _section((*path, name), value, origins)
 
 
 def _table(
@@ -58,7 +70,7 @@ def _key(name: str) -> str:
 
 
 def _toml(value: object) -> str:
-    from penstock.config_units import FlushGrid  # noqa: PLC0415
+    from penstock.config_units import FlushGrid
 
     match value:
         case bool():

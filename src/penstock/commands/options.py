@@ -39,7 +39,7 @@ def add_config_arguments(parser: argparse.ArgumentParser) -> None:
 
 def load_from_arguments(arguments: argparse.Namespace) -> "LoadedConfig":
     """The configuration of file, environment and these arguments; ConfigError if it is wrong."""
-    from penstock.config_sources import FLAGS, load_with_origins  # noqa: PLC0415 - 0.2 s that --help need not pay
+    from penstock.config_sources import FLAGS, load_with_origins
 
     given = {flag: value for flag, value in vars(arguments).items() if flag in FLAGS and value is not None}
     return load_with_origins(arguments.config, os.environ, given)

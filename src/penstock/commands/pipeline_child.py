@@ -1,7 +1,7 @@
 """The pipeline beside the server: a process of its own, at low priority, that comes and goes with the facts.
 
 Owns its life. It is started when the first facts have landed, so that it never delays the server's start; it ends by
-itself never, is told to end when the server has ended, and then carries what landed last. If it ends all the same, or
+itself never, is told to end when the server has ended, and then ingests what landed last. If it ends all the same, or
 cannot be started, it is started again later, and later each time until it has run well for a while. If the server's
 process is killed, the end of its standard input tells it. What it says goes to the same place as the server's log.
 Where Spark cannot run, nothing is started and one warning says what is missing.
@@ -19,9 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from penstock.commands.extra_packages import not_installed
 from penstock.commands.stopping import Stops
 from penstock.errors import MissingProgram
-from penstock.pipeline.java import find_java
+from penstock.pipeline.engine.java import find_java
 from penstock.serve.logs import get_logger
 
 NICENESS: Final = 10
@@ -83,7 +84,7 @@ class PipelineChild:
         self._thread.start()
 
     def stop(self) -> None:
-        """Let it carry what landed last, and end; or end it at once, if that is asked for."""
+        """Let it ingest what landed last, and end; or end it at once, if that is asked for."""
         self._is_stopping.set()
         self._thread.join()
         process = self._process
@@ -92,7 +93,7 @@ class PipelineChild:
         _end_input(process)
         if process.poll() is not None:
             return
-        get_logger().info("the pipeline carries the last facts into its tables; another signal ends it at once")
+        get_logger().info("the pipeline ingests the last facts; another signal ends it at once")
         if self._stops.wait_for(lambda wait_s: _has_ended(process, wait_s), self._times.last_cycle_s):
             if process.returncode:
                 get_logger().warning(
@@ -173,7 +174,7 @@ def _has_ended(process: subprocess.Popen[bytes], wait_s: float) -> bool:
 def _missing() -> str | None:
     """What Spark would need and is not there, in words; None: it can run. Looked for without loading any of it."""
     if importlib.util.find_spec("pyspark") is None:
-        return "pyspark is not installed; it comes with: pip install 'penstock[pipeline]'"
+        return not_installed("pyspark")
     try:
         find_java()
     except MissingProgram as error:

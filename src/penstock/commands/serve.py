@@ -15,14 +15,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, on_stop: Callable[[], None] = lambda: None) -> int:
     """`on_stop` is called for each signal that asks the server to stop."""
     config = load_from_arguments(arguments).config
-    from penstock.serve.app import run as run_server  # noqa: PLC0415 - a wrong value is told before the server loads
+    from penstock.serve.app import run as run_server
 
     def serve(on_stop: Callable[[], None]) -> int:
         return run_server(config, reload=lambda: load_from_arguments(arguments).config, on_stop=on_stop)
 
     if config.ship.to is None or not config.facts.enabled:
         return serve(on_stop)
-    from penstock.commands.shipping import shipping  # noqa: PLC0415
+    from penstock.commands.shipping import shipping
 
     with shipping(config, config.ship.to) as stops:
         return serve(stops.ask)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from penstock.commands.extra_packages import missing_package
 from penstock.commands.stopping import Stops
 from penstock.config import Config
 from penstock.errors import PipelineError
@@ -66,11 +67,11 @@ class Shipping:
     def _run(self) -> None:
         try:
             # Loaded here: the server starts without waiting for it.
-            from penstock.pipeline.ship import ship_landed  # noqa: PLC0415
-            from penstock.pipeline.storage import Storage  # noqa: PLC0415
-        except ModuleNotFoundError as error:
-            missing = f"{error.name} is not installed; it comes with: pip install 'penstock[pipeline]'"
-            get_logger().warning("facts are not shipped: they stay here", missing=missing)
+            from penstock.pipeline.lake.storage import Storage
+            from penstock.pipeline.ops.ship import ship_landed
+        except ImportError as error:
+            reason = missing_package(error) or f"an import failed: {error}"
+            get_logger().warning("facts are not shipped: they stay here", reason=reason)
             return
         is_last = False
         while not is_last:

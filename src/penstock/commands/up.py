@@ -24,12 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     config = load_from_arguments(arguments).config
     is_wanted = config.pipeline.enabled and config.facts.enabled and not arguments.no_pipeline
-    # Facts that are shipped are carried by the pipeline of the lake that they go to.
+    # Facts that are shipped are ingested by the pipeline of the lake that they go to.
     if not is_wanted or config.ship.to is not None:
         return serve(arguments)
-    from penstock.commands.pipeline_child import PipelineChild  # noqa: PLC0415 - loads the server's modules
-    from penstock.commands.stopping import Stops  # noqa: PLC0415
-    from penstock.serve.logs import configure_logs  # noqa: PLC0415
+    from penstock.commands.pipeline_child import PipelineChild
+    from penstock.commands.stopping import Stops
+    from penstock.serve.logs import configure_logs
 
     stops = Stops()
     child = PipelineChild(config.facts_dir, list(_words(arguments, f"{config.pipeline.every_s:g}s")), stops)

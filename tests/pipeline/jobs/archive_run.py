@@ -2,8 +2,8 @@
 
 import sys
 
+from penstock.pipeline.engine.session import SparkSettings, open_session
 from penstock.pipeline.jobs.archive import run_archive
-from penstock.pipeline.session import SparkSettings, open_session
 
 if __name__ == "__main__":
     run_archive(open_session(SparkSettings(cores=1, is_short_lived=True)), sys.argv[1])

@@ -15,7 +15,7 @@ from typing import Any
 from penstock.media.flv_index import is_key_video
 from penstock.media.flv_writer import FlvFileWriter
 from penstock.pipeline.sources.files import OpenFile, locate
-from penstock.pipeline.sources.manifest import Segment
+from penstock.pipeline.sources.flv.manifest import Segment
 from penstock.serve.recording.manifest import MANIFEST_NAME, SegmentRow, SegmentStatus, write_row
 from tests.support.ffmpeg import TINY_AAC_ARGUMENTS, TINY_H264_ARGUMENTS, find_ffmpeg
 from tests.support.processes import find_program

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.jobs.archive import CATALOGUE_PATH, ArchiveProgress, ArchiveSummary, read_catalogue, run_archive
+from penstock.pipeline.jobs.archive import ArchiveProgress, ArchiveSummary, read_catalogue, run_archive
 from penstock.pipeline.jobs.archive_row import ArchiveOptions
-from penstock.pipeline.schemas import table_schema
-from penstock.pipeline.storage import Storage
-from penstock.pipeline.tables import TABLES
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.storage import Storage
+from penstock.pipeline.lake.tables import TABLES
 from tests.pipeline.jobs.recorded import decoding_errors, segment_of, write_manifest
 from tests.support.spark_cluster import READY_DEADLINE_S, SparkCluster
 from tests.test_architecture import REPOSITORY
@@ -113,17 +114,16 @@ def test_every_recording_becomes_a_row_and_is_worked_on_once(spark: SparkSession
 
 def test_the_catalogue_is_a_gold_table_for_any_reader(spark: SparkSession, data: Path) -> None:
     summary = run_archive(spark, str(data), OPTIONS)
-    path = data / "lake" / CATALOGUE_PATH
-    assert read_catalogue(Storage(data / "lake")) == list(summary.rows)
-    columns = table_schema(TABLES["gold.archive"])
-    found = spark.read.parquet(str(path))
-    assert [(field.name, field.dataType) for field in found.schema] == [(each.name, each.dataType) for each in columns]
-    question = f"""
+    assert read_catalogue(Lake(Storage(data / "lake"))) == list(summary.rows)
+    catalogue = DeltaTable(data / "lake/gold/archive").to_pyarrow_dataset()
+    assert catalogue.schema.names == [column.name for column in TABLES["gold.archive"].columns]
+    question = """
         select recording_id, segment, status, started_at::varchar, hls_segments, thumbnails, mp4_path
-        from '{path}' where mp4_path is not null"""
+        from catalogue where mp4_path is not null order by recording_id"""
     started_at = "2026-11-15 20:00:00.25+00"
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
+        connection.register("catalogue", catalogue)
         rows = connection.execute(question).fetchall()
     outside = "live/outside-e28b700f/d-0/recording.mp4"
     assert rows == [
@@ -148,7 +148,7 @@ def test_a_killed_run_is_gone_on_with(spark: SparkSession, tmp_path: Path, recor
     write_recordings(tmp_path, recording, 24)
     survived = {path: path.stat().st_mtime_ns for path in marks_of_a_killed_run(tmp_path)}
     assert 0 < len(survived) < 24
-    assert not (tmp_path / "lake" / CATALOGUE_PATH).exists()
+    assert read_catalogue(Lake(Storage(tmp_path / "lake"))) == []
 
     summary = run_archive(spark, str(tmp_path))
     assert summary.statuses == {"archived": 24}
@@ -167,4 +167,4 @@ def test_a_cluster_archives_everything_although_it_loses_a_worker(
         cluster.kill_worker()
         assert driver.wait_for_exit(READY_DEADLINE_S) == 0, driver.log_text()
         assert driver.log_text().endswith("{'archived': 24} 24\n")
-    assert len(read_catalogue(Storage(tmp_path / "lake"))) == 24
+    assert len(read_catalogue(Lake(Storage(tmp_path / "lake")))) == 24

@@ -9,8 +9,8 @@ import pytest
 
 from penstock.pipeline.jobs.archive_row import ArchiveOptions, ArchiveRow
 from penstock.pipeline.jobs.one_segment import archive_segment
-from penstock.pipeline.sources.manifest import Segment
-from penstock.pipeline.storage import Storage
+from penstock.pipeline.lake.storage import Storage
+from penstock.pipeline.sources.flv.manifest import Segment
 from tests.pipeline.jobs.recorded import STARTED_AT_US, codecs, decoding_errors, flv_bytes, packets, retimed, segment_of
 from tests.support.samples import flv_samples
 
@@ -142,7 +142,7 @@ def test_a_torn_recording_is_archived_up_to_its_last_whole_tag(stage: Stage, sho
     row = stage.run(segment=segment)
     assert (row.status, row.keyframe_index) == ("damaged", "wrong")
     assert row.reason is not None
-    assert row.reason.endswith(f"; its key frame index does not fit; the manifest tells of {len(short)} bytes")
+    assert row.reason.endswith(f"; its key frame index is wrong; the manifest says {len(short)} bytes")
     assert (row.damaged_places, 0 < row.damaged_bytes < 30_000) == (1, True)
     mp4 = stage.archive / str(row.mp4_path)
     assert decoding_errors(mp4) == ""
@@ -155,7 +155,7 @@ def test_a_torn_recording_is_archived_up_to_its_last_whole_tag(stage: Stage, sho
     [
         (b"no recording at all", "signature b'no ' is not b'FLV'"),
         (b"", "0 bytes hold no file header of 9"),
-        (flv_bytes([]), "neither picture nor sound is in it"),
+        (flv_bytes([]), "it has neither video nor audio"),
     ],
     ids=["noise", "empty", "head"],
 )
@@ -174,13 +174,13 @@ def test_a_track_without_its_set_up_is_left_out(stage: Stage, recording: Path) -
     samples = flv_samples(recording)
     stage.write(flv_bytes(sample for sample in samples if sample.payload[:2] != b"\x17\x00"))
     row = stage.run()
-    assert (row.status, row.reason, row.thumbnails) == ("archived", "h264 lacks its decoder set-up", 0)
+    assert (row.status, row.reason, row.thumbnails) == ("archived", "h264 has no codec configuration", 0)
     assert codecs(stage.archive / str(row.mp4_path)) == ["aac"]
 
     stage.write(flv_bytes(sample for sample in samples if sample.payload[1:2] != b"\x00"), at_s=1)
     row = stage.run()
     assert (row.status, row.mp4_path) == ("unusable", None)
-    assert row.reason == "aac lacks its decoder set-up; h264 lacks its decoder set-up"
+    assert row.reason == "aac has no codec configuration; h264 has no codec configuration"
     assert list(stage.files()) == ["live/show/rec-0/archive.json"]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from penstock.pipeline.jobs.outputs import folder_of, read_mark, safe_name, workspace, write_mark
-from penstock.pipeline.storage import Storage
+from penstock.pipeline.lake.storage import Storage
 from tests.pipeline.jobs.recorded import segment_of
 
 PATHS = ["", ".", "..", "../../etc", "/etc/passwd", "a/b", "a\\b", ".hidden", "_work"]

@@ -124,9 +124,9 @@ def test_a_codec_without_a_place_in_mp4_is_left_out_and_named(recording: Path, t
     speex = [Sample(8, at_ms, b"\xb2" + bytes(40)) for at_ms in range(0, 14_000, 20)]
     pictures = [sample for sample in flv_samples(recording) if sample.type_id == VIDEO]
     mixed = sorted([*pictures, *speex], key=lambda sample: sample.timestamp_ms)
-    assert remuxed(flv_bytes(mixed), tmp_path) == Remuxed(has_video=True, left_out=("MP4 has no place for speex",))
+    assert remuxed(flv_bytes(mixed), tmp_path) == Remuxed(has_video=True, left_out=("MP4 cannot hold speex",))
     assert codecs(tmp_path / "r.mp4") == ["h264"]
-    with pytest.raises(MalformedMedia, match="MP4 has no place for speex"):
+    with pytest.raises(MalformedMedia, match="MP4 cannot hold speex"):
         remuxed(flv_bytes(speex), tmp_path)
 
 

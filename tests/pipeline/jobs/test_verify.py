@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipeline.jobs.timestamps import Jump
+from penstock.media.continuous_time import Jump
 from penstock.pipeline.jobs.verify import Verification, verify
 from tests.pipeline.jobs.recorded import flv_bytes, opened, retimed
 from tests.support.samples import Sample

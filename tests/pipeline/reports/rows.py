@@ -1,8 +1,10 @@
 """Rows of the tables that reports read: a test names what it is about, the rest is filled in.
 
-Also puts them into a lake on disk as the pipeline would, gold by fixed names and all else by a commit.
+Also puts them into the tables of a lake on disk.
 """
 
+import io
+import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -11,11 +13,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.pipeline.commits import Change, Commit, CommitLog, DataFile
-from penstock.pipeline.reports.arrow_lake import arrow_schema
+from penstock.pipeline.lake.delta import Change
+from penstock.pipeline.lake.hours import day_of
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.layout import BRONZE, arrow_schema_of, file_schema_of, folder_of, stored_as
+from penstock.pipeline.lake.storage import Storage
+from penstock.pipeline.lake.tables import TABLES
 from penstock.pipeline.reports.gather import NEEDED_TABLES
-from penstock.pipeline.storage import Storage
-from penstock.pipeline.tables import TABLES
 
 Row = Mapping[str, Any]
 
@@ -47,7 +51,8 @@ def table_of(name: str, *rows: Row) -> pa.Table:
         }
         for row in rows
     ]
-    return pa.Table.from_pylist(filled, schema=arrow_schema(table))
+    schema = pa.schema([arrow_schema_of(name).field(column.name) for column in table.columns])
+    return pa.Table.from_pylist(filled, schema=schema)
 
 
 def tables_of(**tables: Sequence[Row]) -> dict[str, pa.Table]:
@@ -58,19 +63,22 @@ def tables_of(**tables: Sequence[Row]) -> dict[str, pa.Table]:
 
 
 def put_gold(lake: Path, name: str, day: str | None, *rows: Row) -> None:
-    folder = lake / "gold" / name / (f"date={day}" if day else "")
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table_of(f"gold.{name}", *rows), folder / "part.parquet")
+    """Give a day of a gold table, or all of one that has no days, these rows."""
+    full_name, tables = f"gold.{name}", Lake(Storage(lake))
+    tables.replace_days(full_name, tables.table(full_name).pin_or_create(), {day or "": table_of(full_name, *rows)})
 
 
 def commit_files(lake: Path, files: Mapping[tuple[str, str], pa.Table]) -> None:
-    """One commit that gives tables and partitions, as (table, partition), these rows."""
-    changes = []
-    for (table, partition), rows in files.items():
-        path = f"{table.replace('.', '/')}/hour={partition}/part-0.parquet"
-        (lake / path).parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(rows, lake / path)
-        changes.append(Change(table, partition, (DataFile(path, rows.num_rows, 1),), is_replacing=True))
-    log = CommitLog(Storage(lake))
-    before = log.snapshot()
-    log.append(before, Commit(before.number + 1, "run", 0, "silver", "0", 1, tuple(changes)))
+    """Add a file with these rows to each (table, hour); columns that they do not have are null."""
+    tables = Lake(Storage(lake))
+    for (name, hour), rows in files.items():
+        stored = stored_as(name)
+        schema = file_schema_of(stored)
+        held = rows.to_pydict() | {"hour": [hour] * rows.num_rows}
+        columns = {each: held.get(each, [None] * rows.num_rows) for each in schema.names}
+        kind = f"kind={name.removeprefix('bronze.')}/" if stored == BRONZE else ""
+        path = f"{kind}date={day_of(hour)}/{hour}-{secrets.token_hex(4)}.parquet"
+        data = io.BytesIO()
+        pq.write_table(pa.table(columns, schema), data)
+        tables.storage.put(f"{folder_of(stored)}/{path}", data.getvalue())
+        tables.commit(stored, tables.table(stored).pin_or_create(), Change([path]))

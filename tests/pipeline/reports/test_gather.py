@@ -1,15 +1,15 @@
 """What a report says of literal rows of gold."""
 
 import json
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from penstock.pipeline.histograms import bucket_of
 from penstock.pipeline.reports.gather import gather
 from penstock.pipeline.reports.gather_quality import percentile
 from penstock.pipeline.reports.report import to_json
+from penstock.pipeline.transforms.histograms import bucket_of
 from tests.pipeline.reports.rows import at, tables_of
 
 MINUTE_US = 60_000_000
@@ -46,7 +46,7 @@ def test_viewers_of_a_minute_are_watch_time_by_minute_and_streams_add_up() -> No
     radio, stage = report.audience.streams
     assert (radio.stream, radio.viewers_avg, radio.viewers_peak) == ("jazz", (0, 0, 3.0), (0, 0, 4))
     assert (stage.stream, stage.viewers_avg, stage.viewers_peak) == ("stage", (1.5, 0, 1.0), (2, 0, 1))
-    assert (report.totals.busiest_viewers, report.totals.busiest_at) == (4.0, at("20:02"))
+    assert (report.totals.busiest_viewers, report.totals.busiest_at) == (4 + 1, at("20:02"))
     assert report.totals.watched_us == 330_000_000
     assert (report.first_at, report.newest_at) == (at("20:00"), at("20:03"))
 
@@ -63,12 +63,35 @@ def test_a_long_span_is_cut_into_few_steps_and_amounts_stay() -> None:
 
 def test_streams_beyond_the_eighth_are_drawn_as_one() -> None:
     audience = [
-        {"app": "live", "stream": f"s{number:02}", "minute": at("20:00"), "watched_us": (20 - number) * MINUTE_US}
+        {
+            "app": "live",
+            "stream": f"s{number:02}",
+            "minute": at("20:00"),
+            "watched_us": (20 - number) * MINUTE_US,
+            "viewers_peak": 30 - number,
+        }
         for number in range(12)
     ]
     streams = gather(tables_of(audience=audience), NOON).audience.streams
     assert [each.stream for each in streams] == [f"s{number:02}" for number in range(8)] + [None]
     assert streams[-1].viewers_avg == (12 + 11 + 10 + 9,)
+    assert streams[-1].viewers_peak == (22 + 21 + 20 + 19,)
+
+
+@pytest.mark.parametrize(
+    ("starts", "said"),
+    [
+        ((), None),
+        (("20:00:30",), at("20:00:30")),
+        (("20:00:30", "20:04"), at("20:00:30")),
+        (("19:10",), at("19:10")),
+        (("20:01",), None),
+    ],
+)
+def test_a_server_start_is_told_if_no_minute_is_older(starts: tuple[str, ...], said: datetime | None) -> None:
+    audience = [{**STAGE, "minute": at("20:00"), "watched_us": MINUTE_US, "viewers_peak": 1}]
+    report = gather(tables_of(audience=audience), NOON, server_starts=[at(start) for start in starts])
+    assert report.started_at == said
 
 
 def test_quality_of_hours_is_added_up_before_it_is_divided() -> None:

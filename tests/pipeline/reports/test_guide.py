@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline import registry
-from penstock.pipeline.lake import Lake
-from penstock.pipeline.layout import stored_tables
-from penstock.pipeline.reports.spark_asker import SparkAsker
-from penstock.pipeline.storage import Storage
-from penstock.pipeline.tables import TABLES
-from tests.pipeline.reports.rows import at, put_gold, table_of
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.storage import Storage
+from penstock.pipeline.queries.spark_runner import SparkQueryRunner
+from tests.pipeline.reports.rows import at, commit_files, put_gold, table_of
 
 GUIDE = Path(__file__).parents[3] / "docs" / "6-pipeline.md"
 QUESTION = re.compile(r"^### (?P<question>.+?)$(?:(?!^#).)*?^```sql\n(?P<query>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -113,22 +110,11 @@ def put_day(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def asker(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkAsker:
+def runner(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkQueryRunner:
     folder = tmp_path_factory.mktemp("guide") / "lake"
-    lake = Lake(Storage(folder))
-    lake.create()
     put_day(folder)
-    # Only the views that are asked: to make them all takes longer than all the questions.
-    named = [table for table in stored_tables() if any(table in query for query in questions().values())]
-    for schema in registry.SCHEMAS:
-        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    for table in named:
-        spark.sql(f"CREATE OR REPLACE VIEW {table} AS {registry._query(lake.storage, table)}")
-    transaction = lake.begin(lake.snapshot(), "silver", 0)
-    rows = spark.createDataFrame(table_of("silver.views", *views())).selectExpr("*", "'2026-11-15T20' AS hour")
-    transaction.replace(TABLES["silver.views"], rows, ["2026-11-15T20"])
-    transaction.commit()
-    return SparkAsker(spark)
+    commit_files(folder, {("silver.views", "2026-11-15T20"): table_of("silver.views", *views())})
+    return SparkQueryRunner(spark, Lake(Storage(folder)))
 
 
 def questions() -> dict[str, str]:
@@ -141,5 +127,5 @@ def test_there_are_ten_questions_and_each_has_an_answer_here() -> None:
 
 
 @pytest.mark.parametrize("question", ANSWERS)
-def test_the_query_of_the_guide_answers_its_question(asker: SparkAsker, question: str) -> None:
-    assert list(asker.ask(questions()[question], 100).rows) == ANSWERS[question]
+def test_the_query_of_the_guide_answers_its_question(runner: SparkQueryRunner, question: str) -> None:
+    assert list(runner.run(questions()[question], 100).rows) == ANSWERS[question]

@@ -4,10 +4,11 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from penstock.cli import main
-from tests.pipeline.reports.rows import put_gold
+from tests.pipeline.reports.rows import commit_files, put_gold
 
 
 @pytest.fixture
@@ -29,6 +30,18 @@ def test_a_report_is_about_a_month_unless_it_is_told_otherwise(
     assert main(["pipeline", "report", "--lake", str(lake), "--format", "json", *words]) == 0
     usage = json.loads(capsys.readouterr().out)["usage"]
     assert sorted(day["egress_bytes"] for day in usage["days"]) == days_ago
+
+
+def test_the_start_of_a_server_is_read_from_its_fact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    started_at = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=5)
+    minute = started_at.replace(second=0)
+    row = {"app": "live", "stream": "x", "minute": minute, "viewers_peak": 1}
+    put_gold(tmp_path, "audience", f"{minute:%Y-%m-%d}", row)
+    fact = {"version": 1, "at_us": int(started_at.timestamp() * 1_000_000)}
+    commit_files(tmp_path, {("bronze.server_started", f"{started_at:%Y-%m-%dT%H}"): pa.Table.from_pylist([fact])})
+    assert main(["pipeline", "report", "--lake", str(tmp_path), "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)["started_at"]
+    assert told == f"{started_at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "some", "1.5", "10000000000"])

@@ -5,8 +5,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from penstock.pipeline.lake.storage import Storage
 from penstock.pipeline.reports.serving import write_serving
-from penstock.pipeline.storage import Storage
 from tests.pipeline.reports.rows import at, put_gold
 
 STAGE = {"app": "live", "stream": "stage"}

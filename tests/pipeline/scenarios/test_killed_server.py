@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from penstock.pipeline.tables import SERVER_LOST
+from penstock.pipeline.lake.tables import SERVER_LOST
 from tests.pipeline.scenarios.night import LOST_AT_MOST_S, LOST_OF_VIEW_AT_MOST_S, STREAM, VIEWERS, Night
 from tests.pipeline.scenarios.stage import facts_of, hidden, rows
 from tests.support.raw_media import numbers

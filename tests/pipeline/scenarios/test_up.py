@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipeline.commits import CommitLog
-from penstock.pipeline.storage import Storage
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.storage import Storage
+from penstock.pipeline.ops.on_demand import FRESH_US
 from tests.pipeline.scenarios.stage import (
     CYCLE_WITHIN_S,
     STARTS_WITHIN_S,
@@ -37,7 +38,7 @@ CONFIG = """
 rotate_s = 2
 viewer_sample_s = 1
 [pipeline]
-every_s = 5
+every_s = "1h"
 """
 # The first file lands after two seconds, and the landing folder is looked at once a second.
 PIPELINE_WOULD_BE_THERE_S = 2.0 + 1.0 + 1.0
@@ -52,6 +53,7 @@ class Told:
     processes_at_work: dict[int, str]
     niceness_at_work: set[int]
     lines: list[Row]
+    stale_answer: list[Row]
     answer: list[Row]
     exit_status: int
     left_running: list[int]
@@ -95,17 +97,31 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         started.program.wait_for_log("pipeline: run done", CYCLE_WITHIN_S)
         at_work = started.children()
         nice = {niceness(pid) for pid in at_work}
-        answer = ask(folder, data, "SELECT count(*) AS boots FROM bronze.server_started")
+        before = facts_of(data, "connection_opened")
+        asyncio.run(meet(started.port))
+        wait_until_tables_lack(data, before)
+        question = "SELECT count(*) AS connections FROM silver.connections"
+        stale = ask(folder, data, question, "--no-refresh")
+        answer = ask(folder, data, question)
         asyncio.run(show(started.port, started.program.process))
         status = started.program.wait_for_exit(CYCLE_WITHIN_S)
         # Workers of Spark see by the end of their input that its Java has ended.
         left = left_running(at_work, 10.0)
-        yield Told(data, at_first_answer, at_work, nice, started.lines(), answer, status, left)
+        yield Told(data, at_first_answer, at_work, nice, started.lines(), stale, answer, status, left)
 
 
-def ask(folder: Path, data: Path, query: str) -> list[Row]:
+def wait_until_tables_lack(data: Path, before: list[Row]) -> None:
+    """Until a new connection has landed, and so long ago that somebody who asks has a cycle for it."""
+    give_up_at = time.monotonic() + STARTS_WITHIN_S
+    while len(facts_of(data, "connection_opened")) == len(before):
+        assert time.monotonic() < give_up_at, "no connection has landed"
+        time.sleep(0.05)
+    time.sleep(FRESH_US / 1_000_000)
+
+
+def ask(folder: Path, data: Path, query: str, *more: str) -> list[Row]:
     """The answer of a running pipeline: whoever asks has no Java of its own."""
-    words = ["pipeline", "sql", "--data", str(data), "--format", "json", query]
+    words = ["pipeline", "sql", "--data", str(data), "--format", "json", query, *more]
     asked = subprocess.run(
         penstock_command(words, without_java(folder)), capture_output=True, text=True, check=False, timeout=60
     )
@@ -131,8 +147,13 @@ def test_the_pipeline_stands_back_for_the_server(told: Told) -> None:
     assert told.niceness_at_work == {10}
 
 
-def test_a_running_pipeline_answers_questions(told: Told) -> None:
-    assert told.answer == [{"boots": 1}]
+def test_who_asks_a_running_pipeline_sees_what_landed_seconds_ago(told: Told) -> None:
+    # The next cycle would have come in an hour.
+    assert told.answer == [{"connections": 2}]
+
+
+def test_who_does_without_a_cycle_sees_the_tables_as_they_are(told: Told) -> None:
+    assert told.stale_answer == [{"connections": 1}]
 
 
 def test_every_line_of_both_is_of_one_log(told: Told) -> None:
@@ -146,7 +167,7 @@ def test_the_end_is_clean(told: Told) -> None:
 
 
 def test_everything_that_landed_before_the_end_is_in_the_tables(told: Told) -> None:
-    assert set(CommitLog(Storage(told.data / "lake")).snapshot().landed_at_us) == landed(told.data)
+    assert set(Lake(Storage(told.data / "lake")).read_state().landed_at_us) == landed(told.data)
     (view,) = rows(told.data, "silver.views")
     (stop,) = facts_of(told.data, "play_stopped")
     assert (view["is_open"], view["end_reason"], view["bytes_sent"]) == (False, stop["reason"], stop["sent_bytes"])

@@ -10,33 +10,21 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.cycle import Cycles
-from penstock.pipeline.lake import Lake
+from penstock.pipeline.lake.lake import Lake, Wanted
+from penstock.pipeline.lake.layout import BRONZE, stored_as, stored_tables
+from penstock.pipeline.lake.storage import Storage
+from penstock.pipeline.ops.cycle import Cycles
 from penstock.pipeline.progress import LineProgress
 from penstock.pipeline.settings import PipelineSettings
 from penstock.pipeline.simulator import Platform, write_landing
-from penstock.pipeline.storage import Storage
 
 PLATFORM = Platform(day=date(2026, 11, 14), viewers=16, first_hour=23, hours=2, servers=2, landing_s=1800)
 """From an hour before midnight to an hour after it."""
 MINUTE_US = 60_000_000
 SAMPLES_KEPT = 20
 """Of so many samples of a stream one is landed: it is not their number that is tested."""
-
-
-class SharedCycles(Cycles):
-    """Cycles in a session that is there, without views over the tables."""
-
-    def __init__(self, spark: SparkSession, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._shared = spark
-
-    def spark(self) -> SparkSession:
-        return self._shared
 
 
 class DataFolder:
@@ -52,11 +40,11 @@ class DataFolder:
         )
         self.lake = Lake(Storage(self.settings.lake))
 
-    def cycles(self, now_us: int, reached: Callable[[str], None] | None = None) -> Cycles:
-        """A pipeline at that time; `reached` is told of each point of its commits."""
+    def cycles(self, now_us: int, failpoint: Callable[[str], None] | None = None) -> Cycles:
+        """A pipeline at that time; `failpoint` is told of each point of its commits."""
         progress = LineProgress(self.said, is_json=False)
-        cycles = SharedCycles(self.spark, self.settings, progress, now_us=lambda: now_us)
-        cycles.lake = Lake(self.lake.storage, reached)
+        cycles = Cycles(self.settings, progress, now_us=lambda: now_us, spark=self.spark)
+        cycles.lake = Lake(self.lake.storage, failpoint)
         return cycles
 
     def land(self, source: Path, files: Iterable[str]) -> None:
@@ -71,22 +59,20 @@ class DataFolder:
         shutil.copytree(self.folder, folder)
         return DataFolder(folder, self.spark)
 
-    def gold(self) -> dict[str, str]:
-        """Every file of gold that has rows, and the digest of its bytes."""
-        root = self.folder / "lake/gold"
-        return {
-            path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(root.rglob("part.parquet"))
-            if pq.read_metadata(path).num_rows
-        }
+    def gold(self) -> dict[str, list[str]]:
+        """Each day of gold that has rows, and the digests of its live files."""
+        found: dict[str, list[str]] = {}
+        for table in (name for name in stored_tables() if name.startswith("gold.")):
+            for path in self.lake.paths(self.lake.pin(table)):
+                day = f"{path.rpartition('/')[0]}"
+                found.setdefault(day, []).append(hashlib.sha256(self.lake.storage.read(path)).hexdigest())
+        return {day: sorted(digests) for day, digests in found.items()}
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """Rows of a table, as its readers find them."""
-        snapshot, storage = self.lake.snapshot(), self.lake.storage
-        is_gold = table.startswith("gold.")
-        paths = self.lake.gold_paths(table) if is_gold else [file.path for file in snapshot.files(table)]
-        found = ds.dataset([storage.path_for_arrow(path) for path in paths]) if paths else None
-        return [] if found is None else list(found.to_table().to_pylist())
+        """Rows of a table, as its readers find them; of facts all columns, whatever their kind."""
+        kinds = [table.removeprefix("bronze.")] if stored_as(table) == BRONZE and table != BRONZE else None
+        pinned = self.lake.pin(table)
+        return [] if pinned is None else list(self.lake.rows(pinned, Wanted(kinds=kinds)).to_pylist())
 
 
 @contextmanager

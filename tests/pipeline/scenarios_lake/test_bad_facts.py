@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline import cycle, fact_lines, lake, quarantine
-from penstock.pipeline.fact_lines import MAX_AHEAD_US
-from penstock.pipeline.tables import TRANSFORMS_VERSION
+from penstock.errors import PipelineError
+from penstock.pipeline.build import gold
+from penstock.pipeline.ingest import fact_lines, quarantine
+from penstock.pipeline.ingest.fact_lines import MAX_AHEAD_US
+from penstock.pipeline.lake.tables import TRANSFORMS_VERSION
+from penstock.pipeline.ops import cycle
 from tests.pipeline.landing_place import FOLDER, NOON_US, SECOND_US, fact
 from tests.pipeline.scenarios_lake.runs import MINUTE_US, DataFolder
 
@@ -86,20 +89,38 @@ def test_bad_facts_are_told_and_an_upgrade_takes_up_what_it_understands(
     assert (view["view_id"], view["watched_us"], view["bytes_sent"]) == (VIEW, 50 * SECOND_US, 50_000)
     (usage,) = data.rows("gold.usage")
     assert usage["egress_bytes"] == 50_000
-    counts = data.lake.snapshot().counts
+    counts = data.lake.read_state().counts
     assert (counts["facts"], counts["duplicates"], counts["quarantined"]) == (6, 4, 8)
 
     # Software that knows the version, and makes the tables another way.
     for module in (fact_lines, quarantine):
         monkeypatch.setattr(module, "CONTRACT_VERSION", 2)
-    for module in (cycle, lake):
+    for module in (cycle, gold):
         monkeypatch.setattr(module, "TRANSFORMS_VERSION", TRANSFORMS_VERSION + 1)
     data.cycles(NOW_US + MINUTE_US).run_cycle()
     versions = f"version {TRANSFORMS_VERSION}, and this is {TRANSFORMS_VERSION + 1}"
     assert f"made by transforms of {versions}: 1 days are made anew" in data.said.getvalue()
-    assert data.lake.snapshot().transforms_version == TRANSFORMS_VERSION + 1
+    assert data.lake.read_state().transforms_version == TRANSFORMS_VERSION + 1
     (view,) = data.rows("silver.views")
     assert (view["watched_us"], view["bytes_sent"]) == (60 * SECOND_US, 60_000)
     assert ("lines_are_understood", "unknown_version") not in told(data)
     assert told(data)["facts_are_complete", "edge-1-b1"] == (9, "9 of 16 facts are missing")
     assert len(told(data)) == len(REFUSED) + 2
+
+
+def test_what_spark_fails_with_is_told_with_its_heap_and_the_next_run_goes_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = DataFolder(tmp_path / "data", spark)
+    land(data, "good.jsonl", [json.dumps(each) for each in GOOD], NOON_US + MINUTE_US)
+
+    def fail(_: object) -> None:
+        jvm: Any = spark._jvm
+        jvm.java.util.Objects.requireNonNull(None, "no room for this")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cycle, "build", fail)
+        with pytest.raises(PipelineError, match=r"Spark failed with a heap of 1g \(pipeline\.heap_bytes\): no room"):
+            data.cycles(NOW_US).run_cycle()
+    data.cycles(NOW_US).run_cycle()
+    assert [row["view_id"] for row in data.rows("silver.views")] == [VIEW]

@@ -1,97 +1,151 @@
-"""Runs that are killed: readers notice nothing, and the next run makes up for it.
+"""A dozen runs in any order, half of them killed: every door shows the rows of the log, each once, and of every fact.
 
-The same facts make the same bytes of gold, in whatever order, portions and splits they are carried. All who look at the
-killed runs are in this module, since modules may run in processes of their own.
+All who look at the killed runs are in this module, since modules may run in processes of their own.
 """
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.schemas import table_schema
-from penstock.pipeline.tables import TABLES
+from penstock.pipeline import register
+from penstock.pipeline.lake.layout import BRONZE, named_tables, schema_of, stored_tables
+from penstock.pipeline.lake.tables import TABLES
+from penstock.pipeline.queries.spark_runner import SparkQueryRunner
+from penstock.pipeline.queries.sql_service import SqlService
+from tests.pipeline.queries.ready_backend import ReadyBackend
 from tests.pipeline.scenarios_lake.conftest import LAST_RUN_US, SMALL_SPLITS, Killed, Landed
-from tests.pipeline.scenarios_lake.gold_reader import GoldReader, sums
+from tests.pipeline.scenarios_lake.doors import BY_SPARK, Door, as_printed, doors, log_rows, part_of, rows_of, sql_rows
 from tests.pipeline.scenarios_lake.runs import DataFolder, conf
+from tests.pipeline.scenarios_lake.told import facts_in, keys_by_table
 from tests.pipeline.scenarios_lake.witness import bronze_rows
 
 OTHERWISE = {"spark.sql.shuffle.partitions": "5", "spark.sql.adaptive.enabled": "true"}
 OF_GOLD = {"audience", "data_quality", "incidents", "recordings", "stream_health", "usage", "view_quality"}
+FACT_KEY = ("server_id", "boot_id", "seq")
+DERIVED = [name for name in stored_tables() if name != BRONZE]
 
 
-def test_a_reader_gets_no_error_and_nothing_that_was_never_true(killed: Killed) -> None:
-    reader = killed.reader
-    assert reader.failures == []
-    assert reader.looks > 10
-    changed = {name for name, content in killed.after.items() if killed.before.get(name) != content}
-    assert len(changed) > 5
-    for name, seen in reader.seen.items():
-        assert seen <= {killed.before.get(name), killed.after[name]}, name
-    # A file that came only then holds nothing in the eyes of who asked before.
-    contents = {name: {killed.before.get(name, (0, 0)), after} for name, after in killed.after.items()}
-    for table, seen in reader.seen_over.items():
-        assert seen <= sums(held for name, held in contents.items() if Path(name).parents[1].name == table), table
+@pytest.fixture(scope="module")
+def log(killed: Killed) -> dict[str, pa.Table]:
+    """Every stored table as its log has it."""
+    return {name: log_rows(killed.data.folder, name) for name in stored_tables()}
+
+
+@pytest.fixture(scope="module")
+def every_door(killed: Killed, spark: SparkSession) -> dict[str, Door]:
+    register(spark, killed.data.folder)
+    return doors(spark, killed.data.folder)
+
+
+@pytest.fixture(scope="module")
+def service(killed: Killed, spark: SparkSession) -> Iterator[None]:
+    with SqlService(ReadyBackend(SparkQueryRunner(spark, killed.data.lake)), killed.data.folder):
+        yield
 
 
 def test_whatever_point_a_run_dies_at_the_next_one_has_all_of_it_to_do(killed: Killed) -> None:
-    """Silver that was changed asks for nothing more: by then all views whose server was lost have ended."""
     points = [point for point, _, _ in killed.notes]
-    # Each is of a run of its own, and steps go side by side: which point comes as which of a run's is not settled.
-    assert points[:2] == ["bronze-written", "bronze-committed"]
-    assert set(points[2:]) == {"silver-written", "silver-committed", "gold-staged", "gold-replaced"}
-    assert points[-1] == "gold-replaced"
-    (_, before, _), (_, facts, planned), *later = killed.notes
+    assert points[:4] == ["ingest-written", "ingest-under-way", "bronze.facts-written", "bronze.facts-committed"]
+    (_, before, _), *_ = killed.notes
+    assert {held for _, held, _ in killed.notes[:3]} == {before}
+    # Files that a run before has not ingested are a batch of their own.
+    ingested = len(points) - points[::-1].index("bronze.facts-committed")
+    _, facts, planned = killed.notes[ingested - 1]
     assert before < facts
     assert planned
-    for point, held, plan in later:
+    for point, held, plan in killed.notes[ingested:]:
         assert (point, held, plan.joined(planned.as_hours())) == (point, facts, plan)
+
+
+def test_every_fact_that_landed_is_in_the_tables_once(log: dict[str, pa.Table], landed: Landed) -> None:
+    told = keys_by_table(facts_in(landed.folder, landed.names))
+    by_minute = log["rollup.view_minutes"]
+    minutes = pc.divide(by_minute["minute"].cast(pa.int64()), 60_000_000)
+    found = {name: keys_of(log[name], TABLES[name].key) for name in told if name in TABLES} | {
+        BRONZE: keys_of(log[BRONZE], (*FACT_KEY, "kind")),
+        "rollup.view_minutes": list(zip(by_minute["view_seq"].to_pylist(), minutes.to_pylist(), strict=True)),
+    }
+    assert {name: set(keys) for name, keys in found.items()} == told
+
+
+@pytest.mark.parametrize("name", stored_tables())
+def test_each_row_is_there_once(log: dict[str, pa.Table], name: str) -> None:
+    hour = ("hour",) if name.startswith("rollup.") else ()
+    keys = keys_of(log[name], (*TABLES[name].key, *hour) if name in TABLES else FACT_KEY)
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("name", named_tables())
+def test_every_door_shows_the_rows_of_the_log(every_door: dict[str, Door], log: dict[str, pa.Table], name: str) -> None:
+    is_stored = name in log
+    wanted = rows_of(log[name] if is_stored else part_of(log[BRONZE], name), name)
+    shown = {door: rows_of(ask(name), name) for door, ask in every_door.items() if is_stored or door in BY_SPARK}
+    assert {door: rows == wanted for door, rows in shown.items()} == dict.fromkeys(shown, True)
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize("name", stored_tables())
+def test_the_sql_command_shows_the_rows_of_the_log(killed: Killed, log: dict[str, pa.Table], name: str) -> None:
+    columns = [*FACT_KEY, "kind", "at_us", "viewer_key", "hour", "date"] if name == BRONZE else schema_of(name).names
+    query = f"SELECT {', '.join(f'`{column}`' for column in columns)} FROM {name}"
+    assert sql_rows(killed.data.folder, query) == as_printed(log[name].select(columns))
 
 
 def test_the_run_after_loses_nothing_and_doubles_nothing(
     killed: Killed, undisturbed: DataFolder, landed: Landed
 ) -> None:
-    snapshot, storage = killed.data.lake.snapshot(), killed.data.lake.storage
-    assert set(snapshot.landed_at_us) == set(landed.names)
-    assert bronze_rows(snapshot) == bronze_rows(undisturbed.lake.snapshot())
-    assert killed.data.gold() == undisturbed.gold()
+    assert set(killed.data.lake.read_state().landed_at_us) == set(landed.names)
+    assert bronze_rows(killed.data.lake) == bronze_rows(undisturbed.lake)
     assert not killed.data.cycles(LAST_RUN_US).has_work()
-    # Views in SQL go by these lists.
-    for table in snapshot.tables:
-        listed = [file.path.rpartition("/")[2] for file in snapshot.files(table)]
-        assert storage.read(f"_live/{table}").decode().split() == listed
+    assert not [path for path in (killed.data.folder / "lake/_staging").rglob("*") if path.is_file()]
 
 
-def test_lists_for_views_in_sql_are_finished_by_the_next_writer(undisturbed: DataFolder) -> None:
-    """A writer that is killed right after a commit has not come to write them."""
-    storage = undisturbed.lake.storage
-    written = storage.read("_live/silver.views")
-    storage.put("_live/silver.views", b"swept.parquet\n")
-    storage.put("_live/_number", b"1\n")
-    with undisturbed.cycles(LAST_RUN_US).lock("test"):
-        assert storage.read("_live/silver.views") == written
-
-
-def test_a_file_of_gold_that_was_listed_can_be_opened_though_its_day_has_no_rows_any_more(
-    undisturbed: DataFolder, tmp_path: Path
+def test_a_dozen_runs_and_one_and_a_rebuild_make_the_same_rows(
+    spark: SparkSession, undisturbed: DataFolder, killed: Killed, log: dict[str, pa.Table]
 ) -> None:
-    data = undisturbed.copy(tmp_path / "data")
-    usage = TABLES["gold.usage"]
-    none = data.spark.createDataFrame([], table_schema(usage).add("date", "string"))
-    transaction = data.lake.begin(data.lake.snapshot(), "gold", LAST_RUN_US)
-    transaction.replace_gold(usage, none, ["2026-11-14", "2026-11-13"])
-    transaction.publish_gold()
-    looked = GoldReader(data.folder / "lake").look()
-    rows = {name.split("/")[-2]: count for name, (count, _) in looked.items() if "/usage/" in name}
-    assert rows == {"date=2026-11-14": 0, "date=2026-11-15": 5}
-
-
-def test_gold_has_the_same_bytes_by_one_run_by_several_and_by_a_rebuild(
-    spark: SparkSession, undisturbed: DataFolder, killed: Killed
-) -> None:
-    wanted = undisturbed.gold()
-    assert {name.partition("/")[0] for name in wanted} == OF_GOLD
+    at_once = {name: log_rows(undisturbed.folder, name) for name in DERIVED}
+    assert different(at_once, log) == []
     assert all(spark.conf.get(name) != value for name, value in {**SMALL_SPLITS, **OTHERWISE}.items())
-    assert killed.data.gold() == wanted
+    days, bytes_of_gold = {name.split("/")[1] for name in undisturbed.gold()}, undisturbed.gold()
+    assert days == OF_GOLD
+    assert killed.data.gold() == bytes_of_gold
     with conf(spark, OTHERWISE):
         killed.data.cycles(LAST_RUN_US).rebuild()
-    assert killed.data.gold() == wanted
+    assert different({name: log_rows(killed.data.folder, name) for name in DERIVED}, log) == []
+    assert killed.data.gold() == bytes_of_gold
+
+
+def test_a_client_that_is_erased_is_in_no_byte_below_the_data_folder(killed: Killed) -> None:
+    """Last, since it changes the tables."""
+    plays = killed.data.rows("bronze.play_started")
+    by_address = next(row for row in plays if row["viewer_key"].startswith("h:") and row["peer_addr"])
+    address = by_address["peer_addr"].rpartition(":")[0]
+    keys = {row["viewer_key"] for row in plays if (row["peer_addr"] or "").startswith(f"{address}:")}
+    names = re.compile("|".join([rf"(?<![\d.]){re.escape(address)}(?![\d.])", *map(re.escape, keys)]))
+    known = "".join(text.partition("\n")[0] for text in texts_below(killed.data.folder) if names.search(text))
+    assert all(f"/{folder}/" in known for folder in ("facts/date=2026-11-14", "lake/bronze/facts", "lake/silver/views"))
+    killed.data.cycles(LAST_RUN_US).erase(ip=address)
+    assert [text.partition("\n")[0] for text in texts_below(killed.data.folder) if names.search(text)] == []
+
+
+def different(ones: dict[str, pa.Table], others: dict[str, pa.Table]) -> list[str]:
+    return [name for name, rows in ones.items() if rows_of(rows, name) != rows_of(others[name], name)]
+
+
+def keys_of(rows: pa.Table, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    return list(zip(*(rows[column].to_pylist() for column in columns), strict=True))
+
+
+def texts_below(folder: Path) -> Iterator[str]:
+    """What each file holds, as text: its bytes, and its values where those may be compressed."""
+    for path in (each for each in folder.rglob("*") if each.is_file()):
+        yield f"{path}\n{path.read_bytes().decode(errors='replace')}"
+        if path.suffix == ".parquet":
+            yield f"{path}\n{pq.ParquetFile(path).read().to_pylist()!r}"

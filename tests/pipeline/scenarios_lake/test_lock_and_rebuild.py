@@ -9,12 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.cli import main
-from penstock.pipeline.commits import Change, Commit, CommitLog, DataFile, Snapshot
-from penstock.pipeline.horizon import raise_horizon
-from penstock.pipeline.lock import lake_lock
-from penstock.pipeline.reports.spark_asker import SparkAsker
-from penstock.pipeline.reports.sql_service import SqlService
-from penstock.pipeline.storage import Storage
+from penstock.pipeline.ingest.horizon import raise_horizon
+from penstock.pipeline.lake.lock import lake_lock
+from penstock.pipeline.lake.state import State, StateTable
+from penstock.pipeline.lake.storage import Storage
+from penstock.pipeline.queries.spark_runner import SparkQueryRunner
+from penstock.pipeline.queries.sql_service import SqlService
+from tests.pipeline.queries.ready_backend import ReadyBackend
 
 WRITERS = [["run"], ["rebuild"], ["archive"], ["erase", "--viewer", "alice"]]
 
@@ -62,7 +63,7 @@ def test_a_writer_waits_as_long_as_it_is_told(data: Path, capsys: pytest.Capture
 
 
 def test_questions_need_no_lock(spark: SparkSession, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    service = SqlService(SparkAsker(spark), data)
+    service = SqlService(ReadyBackend(SparkQueryRunner(spark)), data)
     try:
         with lake_lock(Storage(data / "lake"), "pipeline run"):
             assert penstock(data, "sql", "SELECT 1 AS one", "--format", "json") == 0
@@ -75,11 +76,8 @@ def test_questions_need_no_lock(spark: SparkSession, data: Path, capsys: pytest.
 
 def test_a_rebuild_of_days_that_bronze_has_given_up_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     storage = Storage(data / "lake")
-    days = ("2026-11-13", "2026-11-14")
-    changes = [
-        Change("bronze.play_started", f"{day}T23", (DataFile("none", 1, 1),), is_replacing=False) for day in days
-    ]
-    CommitLog(storage).append(Snapshot(), Commit(1, "run", 0, "bronze", "1", 1, tuple(changes)))
+    hours = frozenset(f"{day}T23" for day in ("2026-11-13", "2026-11-14"))
+    StateTable(storage).commit(State(fact_hours={"play_started": hours}))
     # Of the first of the two days only the end is left.
     raise_horizon(storage, "2026-11-13T12")
     refusals = {
@@ -90,3 +88,17 @@ def test_a_rebuild_of_days_that_bronze_has_given_up_is_refused(data: Path, capsy
     for words, refusal in refusals.items():
         assert penstock(data, "rebuild", *words) == 1
         assert capsys.readouterr().err == f"penstock: rebuild: {refusal}\n"
+
+
+def test_a_rebuild_of_a_table_that_no_run_computes_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert penstock(data, "rebuild", "--table", "gold.archive") == 1
+    assert "gold.archive cannot be computed by itself: it is penstock pipeline archive" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["back\\slash", "per%41cent"])
+def test_a_lake_whose_name_the_tables_cannot_have_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert penstock(tmp_path / name, "status") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("needs a name without backslashes and without %-codes like %41")

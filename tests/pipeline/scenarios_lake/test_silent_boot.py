@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.layout import stored_tables
+from penstock.pipeline.lake.layout import stored_tables
 from tests.pipeline.landing_place import NOON_US, PEER, PLACE, SECOND_US, Place, fact
 from tests.pipeline.scenarios_lake.runs import DataFolder
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from penstock.media.flv import AUDIO_TAG, VIDEO_TAG
 from penstock.media.flv_writer import FlvFileWriter
 from penstock.pipeline.sources.files import find_files
-from penstock.pipeline.sources.flv_batches import read_part
-from penstock.pipeline.sources.flv_filters import PushedFilters
-from penstock.pipeline.sources.flv_plan import FlvPart, named_files, plan
+from penstock.pipeline.sources.flv.batches import read_part
+from penstock.pipeline.sources.flv.filters import NO_FILTERS, PushedFilters
+from penstock.pipeline.sources.flv.plan import FlvPart, named_files, plan
 from tests.support.ffmpeg import QUIET_ARGUMENTS, TINY_AAC_ARGUMENTS, TINY_H264_ARGUMENTS, find_ffmpeg
 from tests.support.processes import run_to_end
 
@@ -76,15 +76,15 @@ def write_manifest(folder: Path, rows: Iterable[Row]) -> None:
     (folder / "manifest.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def planned(path: Path | str, split_bytes: int = 0, filters: PushedFilters | None = None) -> list[FlvPart]:
-    return plan(named_files(find_files([str(path)])), split_bytes, filters or PushedFilters())
+def planned(path: Path | str, split_bytes: int = 0, filters: PushedFilters = NO_FILTERS) -> list[FlvPart]:
+    return plan(named_files(find_files([str(path)])), split_bytes, filters)
 
 
-def rows_of(parts: Iterable[FlvPart], filters: PushedFilters | None = None, *, has_payload: bool = False) -> list[Row]:
+def rows_of(parts: Iterable[FlvPart], filters: PushedFilters = NO_FILTERS, *, has_payload: bool = False) -> list[Row]:
     """What tasks would give for these parts, without Spark."""
     return [
         row
         for part in parts
-        for batch in read_part(part, filters or PushedFilters(), has_payload=has_payload, is_numbered=True)
+        for batch in read_part(part, has_payload=has_payload, is_numbered=True, filters=filters)
         for row in batch.to_pylist()
     ]

@@ -1,4 +1,4 @@
-"""Pictures, loudness and stretches of recordings of real encoders."""
+"""Pictures, loudness and media defects of recordings of real encoders."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +12,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.errors import ConfigError
 from penstock.pipeline.sources import register_sources
-from penstock.pipeline.sources.frames import FramesSource
-from penstock.pipeline.sources.loudness import LoudnessSource
-from penstock.pipeline.sources.stretches import StretchesSource, stretches
+from penstock.pipeline.sources.decoded.frames import FramesSource
+from penstock.pipeline.sources.decoded.loudness import LoudnessSource
+from penstock.pipeline.sources.decoded.media_defects import MediaDefectsSource, intervals
 from tests.pipeline.sources.recordings import GOLDEN, make_with_ffmpeg, manifest_row, planned, write_manifest
 from tests.support.ffmpeg import QUIET_ARGUMENTS, TINY_AAC_ARGUMENTS, TINY_H264_ARGUMENTS, find_ffmpeg
 from tests.support.processes import run_to_end
@@ -142,7 +142,7 @@ def test_loudness_is_told_second_by_second(tmp_path: Path) -> None:
     assert [row["is_silent"] for row in rows] == [False, False, False, True]
 
 
-def test_black_frozen_and_silent_stretches_are_found(tmp_path: Path) -> None:
+def test_black_frozen_and_silent_intervals_are_found(tmp_path: Path) -> None:
     path = tmp_path / "a.flv"
     picture = (
         "testsrc=size=160x90:rate=10:duration=3[a];color=black:size=160x90:rate=10:duration=4[b];"
@@ -154,7 +154,7 @@ def test_black_frozen_and_silent_stretches_are_found(tmp_path: Path) -> None:
     encoding = [*TINY_H264_ARGUMENTS, *TINY_AAC_ARGUMENTS, "-t", "10", str(path)]
     run_to_end([find_ffmpeg(), *QUIET_ARGUMENTS, *arguments, *encoding], tmp_path / "log", 30.0)
 
-    rows = rows_of(StretchesSource, path, every="500ms")
+    rows = rows_of(MediaDefectsSource, path, every="500ms")
 
     found = {str(row["kind"]): (int(str(row["from_ms"])), int(str(row["to_ms"]))) for row in rows}
     assert found["black"] == (3500, 7500)
@@ -172,10 +172,10 @@ def test_black_frozen_and_silent_stretches_are_found(tmp_path: Path) -> None:
         ([(3, True)], [(3, 3)]),
     ],
 )
-def test_stretches_end_where_it_is_no_more_there(
+def test_a_defect_ends_where_it_is_no_longer_present(
     moments: list[tuple[int, bool]], expected: list[tuple[int, int]]
 ) -> None:
-    assert list(stretches(moments)) == expected
+    assert list(intervals(moments)) == expected
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_stretches_end_where_it_is_no_more_there(
         (FramesSource, {"every": "often"}, "option every is 'often'"),
         (FramesSource, {"width": "-3"}, "option width is '-3'"),
         (FramesSource, {"image": "gif"}, "option image is 'gif'"),
-        (StretchesSource, {"minimum": "0s"}, "option minimum is '0s'"),
+        (MediaDefectsSource, {"minimum": "0s"}, "option minimum is '0s'"),
     ],
 )
 def test_options_that_make_no_sense_are_named(
@@ -194,14 +194,21 @@ def test_options_that_make_no_sense_are_named(
         rows_of(source, tmp_path, **options)
 
 
+@pytest.mark.parametrize("source", [FramesSource, LoudnessSource, MediaDefectsSource])
+def test_segments_are_chosen_by_options(folder: Path, source: type[DataSource]) -> None:
+    reader = source({"path": str(folder), "stream": "main"}).reader(StructType())
+
+    assert [Path(part.path).name for part in reader.partitions()] == ["h264.flv"]  # type: ignore[attr-defined]
+
+
 def test_the_formats_work_in_spark(folder: Path, spark: SparkSession) -> None:
     register_sources(spark)
     path = str(folder / "h264.flv")
     frames = spark.read.format("frames").option("width", "32").load(path).selectExpr("'frames' as format", "stream")
     loudness = spark.read.format("loudness").load(path).selectExpr("'loudness' as format", "stream")
-    stretches = spark.read.format("stretches").load(path).selectExpr("'stretches' as format", "stream")
+    defects = spark.read.format("media_defects").load(path).selectExpr("'media_defects' as format", "stream")
 
-    rows = frames.union(loudness).union(stretches).groupBy("format", "stream").count().collect()
+    rows = frames.union(loudness).union(defects).groupBy("format", "stream").count().collect()
 
     assert {(row["format"], row["stream"]): row["count"] for row in rows} == {
         ("frames", "main"): 6,

@@ -1,12 +1,11 @@
 """The archive job: every finished recording verified, remuxed and shown in pictures, in parallel on the executors.
 
-Owns the plan, the run and the catalogue (`gold.archive`). The driver looks at the manifest, the folder of recordings
-and the catalogue, and starts one task for each file that has changed or was never done, the largest first. What a task
-does is in `one_segment`. A killed run leaves finished segments with their marks and is gone on with by the next one;
-the catalogue is put in place in one step at the end. One run at a time for each archive.
+Owns the plan, the run and the catalogue (`gold.archive`). The driver reads the manifest, the folder of recordings and
+the catalogue, and starts one task for each file that is new or has changed, the largest first. What a task does is in
+`one_segment`. A killed run leaves finished segments with their marks, and the next run does the rest; the catalogue is
+replaced in one step at the end. One run at a time for each archive.
 """
 
-import io
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -16,28 +15,25 @@ from functools import partial
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.pipeline.jobs.archive_row import ArchiveOptions, ArchiveRow
 from penstock.pipeline.jobs.one_segment import archive_segment
 from penstock.pipeline.jobs.outputs import MARK_NAME, WORK_FOLDER, folder_of
-from penstock.pipeline.schemas import table_schema
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.layout import file_schema_of
+from penstock.pipeline.lake.storage import Storage
 from penstock.pipeline.sources.files import locate
-from penstock.pipeline.sources.manifest import Segment, finished_segments, read_rows
-from penstock.pipeline.storage import Storage
-from penstock.pipeline.tables import TABLES
+from penstock.pipeline.sources.flv.manifest import Segment, finished_segments, read_rows
 
-CATALOGUE_PATH: Final = "gold/archive/part.parquet"
-_TABLE: Final = TABLES["gold.archive"]
+_TABLE: Final = "gold.archive"
 _PROGRESS_EVERY_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveProgress:
-    """How far a run is. `done` counts files of this run, not those that were done before."""
+    """How far a run is. `done` counts files of this run, not of earlier ones."""
 
     done: int
     total: int
@@ -84,17 +80,17 @@ def archive(
     progress: Report | None = None,
 ) -> ArchiveSummary:
     """The same with each folder by its path or address."""
-    recorded, archived, lake_storage = Storage(recordings), Storage(out), Storage(lake)
-    before = {row.key: row for row in read_catalogue(lake_storage)}
+    recorded, archived, catalogue = Storage(recordings), Storage(out), Lake(Storage(lake))
+    before = {row.key: row for row in read_catalogue(catalogue)}
     segments = finished_segments(read_rows(locate(recorded.root)))
     due = _due(segments, before, recorded, archived, options)
     archived.delete_folder(WORK_FOLDER)
     made = _run(spark, due, partial(_work, recordings=recorded.root, out=archived.root, options=options), progress)
-    # Recordings that were given up by retention stay in the catalogue: their archive is there.
+    # Recordings that retention has deleted stay in the catalogue: their archive still exists.
     after = before | {row.key: row for row in made}
     rows = tuple(after[key] for key in sorted(after))
-    if after != before or not lake_storage.exists(CATALOGUE_PATH):
-        _write_catalogue(lake_storage, rows)
+    if after != before or catalogue.pin(_TABLE) is None:
+        _write_catalogue(catalogue, rows)
     return ArchiveSummary(rows, len(due))
 
 
@@ -133,7 +129,7 @@ def _work(segment: Segment, recordings: str, out: str, options: ArchiveOptions) 
 
 @contextmanager
 def _reporting(context: SparkContext, total: int, progress: Report | None) -> Iterator[None]:
-    """Tell of finished tasks for the length of the block, by Spark's own count of them."""
+    """Report finished tasks for the length of the block, by Spark's own count of them."""
     if progress is None:
         yield
         return
@@ -164,17 +160,12 @@ def _finished_tasks(context: SparkContext, group: str) -> int:
     return sum(stage.numCompletedTasks for stage in stages if stage is not None)
 
 
-def read_catalogue(lake: Storage) -> list[ArchiveRow]:
+def read_catalogue(lake: Lake) -> list[ArchiveRow]:
     """The rows of `gold.archive`; none before the first run."""
-    if not lake.exists(CATALOGUE_PATH):
-        return []
-    rows = pq.read_table(pa.BufferReader(lake.read(CATALOGUE_PATH))).to_pylist()
-    return [ArchiveRow.of_table(row) for row in rows]
+    pinned = lake.pin(_TABLE)
+    return [] if pinned is None else [ArchiveRow.of_table(row) for row in lake.rows(pinned).to_pylist()]
 
 
-def _write_catalogue(lake: Storage, rows: Iterable[ArchiveRow]) -> None:
-    schema = to_arrow_schema(table_schema(_TABLE), timezone="UTC")
-    table = pa.Table.from_pylist([row.to_table() for row in rows], schema=schema)
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    lake.put(CATALOGUE_PATH, sink.getvalue())
+def _write_catalogue(lake: Lake, rows: Iterable[ArchiveRow]) -> None:
+    table = pa.Table.from_pylist([row.to_table() for row in rows], schema=file_schema_of(_TABLE))
+    lake.replace_days(_TABLE, lake.table(_TABLE).pin_or_create(), {"": table})

@@ -1,6 +1,6 @@
-"""What the archive job is asked to make, and what it says of each recorded file.
+"""What the archive job makes, and what it reports of each recorded file.
 
-Owns the row that is stored with the outputs and in `gold.archive`, and the rule by which it still holds.
+Owns the row that is stored with the outputs and in `gold.archive`, and the rule by which a file need not be done again.
 """
 
 from collections.abc import Mapping
@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from penstock.pipeline.sources.manifest import Segment
-from penstock.pipeline.storage import StoredFile
+from penstock.pipeline.lake.storage import StoredFile
+from penstock.pipeline.sources.flv.manifest import Segment
 
 JOB_VERSION: Final = 1
 """Raised when the outputs change, so that all of them are made anew."""
 
 _LASTING: Final = frozenset(("archived", "damaged", "unusable"))
-"""What holds until the file changes; anything else is tried again by every run."""
+"""Results that stay until the file changes; anything else is tried again by every run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class ArchiveRow:
         return self.recording_id, self.segment
 
     def holds_for(self, file: StoredFile | None, recipe: str) -> bool:
-        """Whether nothing is to be done for the file as it is now. What was made of a file that is gone stays true."""
+        """Whether nothing is to be done for the file as it is now. The archive of a file that is gone stays valid."""
         if self.status not in _LASTING:
             return False
         made_of = self.bytes, self.modified_at_us, self.recipe

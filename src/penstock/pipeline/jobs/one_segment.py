@@ -1,7 +1,7 @@
-"""The archive of one recorded file: looked at, made continuous, written as MP4, HLS and pictures.
+"""The archive of one recorded file: verified, made continuous, written as MP4, HLS and pictures.
 
-Owns the order of the steps and what becomes of a file that is not as it should be: a row that says so, always. Runs on
-an executor and knows no Spark. Doing it again does nothing as long as file and recipe are the same.
+Owns the order of the steps. A file with a defect always becomes a row that says so. Runs on an executor and does not
+use Spark. Idempotent: nothing is done as long as file and recipe are the same.
 """
 
 import errno
@@ -23,9 +23,9 @@ from penstock.pipeline.jobs.archive_row import ArchiveOptions, ArchiveRow
 from penstock.pipeline.jobs.pictures import write_sheet, write_thumbnails
 from penstock.pipeline.jobs.remux import PLAYLIST_NAME, SEGMENT_SUFFIX, Remuxed, write_hls, write_mp4
 from penstock.pipeline.jobs.verify import Verification, verify
+from penstock.pipeline.lake.storage import Storage, StoredFile
 from penstock.pipeline.sources.files import OpenFile, locate
-from penstock.pipeline.sources.manifest import Segment
-from penstock.pipeline.storage import Storage, StoredFile
+from penstock.pipeline.sources.flv.manifest import Segment
 
 # What FFmpeg says when it is the machine's fault; everything else that it says is about the file.
 _MACHINE_ERRORS: Final = frozenset(
@@ -34,7 +34,7 @@ _MACHINE_ERRORS: Final = frozenset(
 
 
 def archive_segment(segment: Segment, recordings: Storage, archive: Storage, options: ArchiveOptions) -> ArchiveRow:
-    """Do what is to be done for one segment. Raises nothing: its row says what went wrong."""
+    """Archive one segment, if that is due. Raises nothing: its row says what went wrong."""
     row = ArchiveRow.begun(segment, options.recipe)
     try:
         file = _find(recordings, segment.path)
@@ -42,7 +42,7 @@ def archive_segment(segment: Segment, recordings: Storage, archive: Storage, opt
         if made is not None and made.holds_for(file, options.recipe):
             return made
         if file is None:
-            return replace(row, status="missing", reason="the manifest names it, but it is not there")
+            return replace(row, status="missing", reason="the file is in the manifest but not in the folder")
         row = replace(row, bytes=file.size, modified_at_us=file.modified_at_us)
         with _opened(recordings, segment.path) as source:
             return _make(row, segment, source, archive, options)
@@ -96,11 +96,11 @@ def _write_pictures(remuxed: Remuxed, mp4_path: Path, folder: Path, options: Arc
 def _with_verification(row: ArchiveRow, segment: Segment, found: Verification) -> ArchiveRow:
     reasons = [found.damage]
     if not found.has_media and found.damage is None:
-        reasons.append("neither picture nor sound is in it")
+        reasons.append("it has neither video nor audio")
     if found.index == "wrong":
-        reasons.append("its key frame index does not fit")
+        reasons.append("its key frame index is wrong")
     if row.bytes != segment.bytes:
-        reasons.append(f"the manifest tells of {segment.bytes} bytes")
+        reasons.append(f"the manifest says {segment.bytes} bytes")
     return replace(
         row,
         status="unusable",

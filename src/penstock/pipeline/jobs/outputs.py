@@ -6,9 +6,9 @@ Owns the layout:
     {app}/{stream}/{recording}-{segment}/archive.json       the mark: put in place last, so what it names is there
     _work/{token}/…                                         what is being made
 
-Names of apps and streams are a stranger's: they are spelled so that no one of them leads out of the folder, hides a
-file or stands for another. Files are made in `_work`, or in a local folder if the archive is elsewhere, and are put in
-place one by one. Leftovers of an earlier make are removed.
+Names of apps and streams come from peers: they are spelled so that none of them leads out of the folder, hides a file
+or equals another one. Files are made in `_work`, or in a local folder if the archive is elsewhere, and are moved into
+place one by one. Leftovers of an earlier run are removed.
 """
 
 import hashlib
@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.pipeline.sources.manifest import Segment
-from penstock.pipeline.storage import Storage
+from penstock.pipeline.lake.storage import Storage
+from penstock.pipeline.sources.flv.manifest import Segment
 
 MARK_NAME: Final = "archive.json"
 MP4_NAME: Final = "recording.mp4"
@@ -43,7 +43,7 @@ def folder_of(segment: Segment) -> str:
 
 
 def safe_name(name: str) -> str:
-    """The name itself if it is harmless; else what is harmless of it, and a mark that no other name has."""
+    """The name itself if it is harmless; else its harmless characters and a hash of the name."""
     # A dot hides a file from people, an underscore from Spark, and a dash makes it an option of commands.
     safe = _UNSAFE.sub("-", name).lstrip("._-")[:_MAX_NAME_CHARACTERS]
     if safe == name and name:
@@ -96,7 +96,7 @@ class Workspace:
         return sizes
 
     def _in_archive(self, name: str) -> str:
-        """The file under a name in the archive that nobody looks at."""
+        """Where the file is in the archive before it is moved into place."""
         path = f"{WORK_FOLDER}/{self._token}/{name}"
         if not self._archive.is_local:
             upload(self.folder / name, self._archive, path)

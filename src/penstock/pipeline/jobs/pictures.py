@@ -1,7 +1,8 @@
 """Pictures of a recording: thumbnails of key frames, and all of them at a glance on one sheet.
 
-Owns choosing, scaling and composing. Only key frames are decoded, each by itself, so an hour costs as many pictures as
-it gets. Reads a finished MP4; every path here is local. A key frame that cannot be decoded is passed over.
+Owns choosing, scaling and composing. Only key frames that are shown are decoded, each by itself, so the cost depends
+on their number and not on the length of the recording. Reads a finished MP4; every path here is local. A key frame that
+cannot be decoded is skipped.
 """
 
 from collections.abc import Iterator

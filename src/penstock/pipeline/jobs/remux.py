@@ -1,8 +1,8 @@
 """A recording as MP4 and as HLS, without encoding anything anew.
 
 Owns what goes into the containers. The FLV is read by our own code and handed to FFmpeg as a stream of tags on one
-continuous time (`timestamps`), without script data and without messages that no decoder could use; so neither jumps nor
-damaged places reach FFmpeg. HLS is made from the finished MP4, which is what it will be judged by.
+continuous time (`media.continuous_time`), without script data and without messages that no decoder could use; so
+neither jumps nor damaged places reach FFmpeg. HLS is made from the finished MP4, so both have the same frames.
 
 Tracks whose codec has no place in MP4 are left out and named. Every path here is local.
 """
@@ -19,22 +19,22 @@ from av.container import InputContainer, OutputContainer
 from av.packet import Packet
 
 from penstock.errors import MalformedMedia
+from penstock.media.continuous_time import Timeline
 from penstock.media.flv import AUDIO_TAG, VIDEO_TAG, write_file_header, write_tag
 from penstock.media.flv_index import is_key_video, is_timed_media
 from penstock.media.frame import FrameKind, frame_of
-from penstock.pipeline.jobs.recorded_tags import RecordedTags, track_of
-from penstock.pipeline.jobs.timestamps import Timeline
 from penstock.pipeline.jobs.verify import Verification
 from penstock.pipeline.sources.files import OpenFile
+from penstock.pipeline.sources.flv.recorded_tags import RecordedTags, track_of
 
 MP4_CODECS: Final = frozenset(("h264", "hevc", "vvc", "av1", "vp9", "aac", "mp3", "opus", "flac", "ac3", "eac3"))
 """FFmpeg's names of the codecs of Enhanced RTMP that players expect in MP4."""
-_CODECS_WITH_SETUP: Final = frozenset(("h264", "hevc", "vvc", "aac", "opus", "flac"))
+_CODECS_WITH_CONFIG: Final = frozenset(("h264", "hevc", "vvc", "aac", "opus", "flac"))
 PLAYLIST_NAME: Final = "index.m3u8"
 INIT_NAME: Final = "init.mp4"
 SEGMENT_SUFFIX: Final = ".m4s"
 
-# Apple's players take HEVC only under this name, with its set-up outside of the frames, as FLV has it too.
+# Apple's players take HEVC only under this name, with its codec configuration outside of the frames, as in FLV.
 _CODEC_TAGS: Final = {"hevc": "hvc1"}
 _READ_BYTES: Final = 1024 * 1024
 # A track that begins behind so much of the file is not waited for.
@@ -83,7 +83,7 @@ def _pieces(file: OpenFile, verification: Verification) -> Iterator[bytes]:
         if len(tags.damages) > damages:
             damages, is_picture_lost = len(tags.damages), True
         if tag.kind == VIDEO_TAG and is_timed and is_picture_lost:
-            # What refers to pictures that are gone would be shown as rubbish.
+            # A frame that refers to lost pictures would be shown corrupted.
             is_picture_lost = not is_key_video(tag.start)
             if is_picture_lost:
                 continue
@@ -102,7 +102,7 @@ def write_mp4(file: OpenFile, verification: Verification, path: Path) -> Remuxed
     ):
         outputs, left_out = _outputs(source, target)
         if not outputs:
-            raise MalformedMedia("archive", "; ".join(left_out) or "neither picture nor sound")
+            raise MalformedMedia("archive", "; ".join(left_out) or "neither video nor audio")
         known = {stream.index for stream in source.streams}
         late: dict[int, str] = {}
         count = 0
@@ -158,10 +158,10 @@ def _outputs(source: InputContainer, target: OutputContainer) -> tuple[dict[int,
     for stream in source.streams:
         codec = _codec_of(stream)
         if codec not in MP4_CODECS:
-            left_out.append(f"MP4 has no place for {codec or 'a codec that FFmpeg does not know'}")
+            left_out.append(f"MP4 cannot hold {codec or 'a codec that FFmpeg does not know'}")
             continue
-        if codec in _CODECS_WITH_SETUP and not stream.codec_context.extradata:
-            left_out.append(f"{codec} lacks its decoder set-up")
+        if codec in _CODECS_WITH_CONFIG and not stream.codec_context.extradata:
+            left_out.append(f"{codec} has no codec configuration")
             continue
         output = target.add_stream_from_template(stream, opaque=True)
         if codec in _CODEC_TAGS:

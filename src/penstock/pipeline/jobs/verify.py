@@ -1,7 +1,7 @@
-"""What a recorded file is like: structure, timestamps, gaps, key frame index.
+"""Checks of a recorded file: structure, timestamps, gaps, key frame index.
 
-Owns the checks. Reads tag headers only and changes nothing. Bytes that are no tags are damage and are passed over, and
-the rest is judged by the tags that are whole. Raises nothing but the file's own OSError.
+Reads tag headers only and changes nothing. Bytes that are no tags are damage and are skipped; the rest is judged by the
+tags that are whole. Raises nothing but the file's own OSError.
 """
 
 import math
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from penstock.amf import AmfValue
+from penstock.media.continuous_time import Jump, Timeline
 from penstock.media.flv import SCRIPT_TAG, VIDEO_TAG, unwrap_timestamp
 from penstock.media.flv_index import is_key_video, is_timed_media
 from penstock.media.flv_metadata import read_flv_metadata
-from penstock.pipeline.jobs.recorded_tags import RecordedTags, track_of
-from penstock.pipeline.jobs.timestamps import Jump, Timeline
 from penstock.pipeline.sources.files import OpenFile
-from penstock.pipeline.sources.flv_walk import Damage
+from penstock.pipeline.sources.flv.recorded_tags import RecordedTags, track_of
+from penstock.pipeline.sources.flv.walk import Damage
 
 GAP_MS: Final = 1000
-"""A file that stands still for longer, in all its tracks, has a gap."""
+"""If no track has a frame for longer than this, the file has a gap."""
 _LEAST_INDEX: Final = 2
 
 IndexState = Literal["right", "wrong", "none"]
@@ -47,7 +47,7 @@ class Verification:
 
 
 def verify(file: OpenFile) -> Verification:
-    """Look at a file from its beginning to its end."""
+    """Check a file from its beginning to its end."""
     tags = RecordedTags(file)
     timeline = Timeline()
     metadata: Mapping[str, AmfValue] = {}

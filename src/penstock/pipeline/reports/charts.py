@@ -6,7 +6,7 @@ dark. Labels that peers chose are escaped here, since plotly reads tags in text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -23,6 +23,10 @@ _REST: Final = "var(--rest)"
 _LABEL_CHARACTERS: Final = 32
 _NARROW_LABEL_CHARACTERS: Final = 15
 _MAX_BANDS: Final = 60
+_TICK_MINUTES: Final = (1, 2, 5, 10, 15, 30, 60)
+_MAX_TICKS: Final = 8
+_HOURS_FROM_S: Final = 7200
+"""Recordings of a day this long are shown in hours, shorter ones in minutes."""
 
 
 def charts(report: Report, zone: ZoneInfo) -> dict[str, Figure]:
@@ -54,40 +58,42 @@ def _stream_colours(report: Report) -> dict[Stream, str]:
 
 
 def _audience(audience: Audience, incidents: Sequence[Incident], zone: ZoneInfo, colours: dict[Stream, str]) -> Figure:
-    at = _local(audience.at, zone)
+    edges = _edges(audience.at, audience.step_minutes, zone)
+    # By the minute a peak is exact and a whole number. Peaks of longer steps do not add up over streams; averages do.
+    is_by_minute = audience.step_minutes == 1
+    curves = [curve.viewers_peak if is_by_minute else curve.viewers_avg for curve in audience.streams]
     traces = [
         {
             "type": "scatter",
             "mode": "lines",
             "name": "all others" if curve.stream is None else label(f"{curve.app}/{curve.stream}"),
-            "x": at,
-            "y": curve.viewers_avg,
+            "x": edges,
+            "y": _to_edges(viewers),
             "stackgroup": "all",
-            "line": {"width": 1, "color": colours.get((curve.app, curve.stream), _REST)},
-            "hovertemplate": "%{y:,.1f}",
+            "line": {"width": 1, "color": colours.get((curve.app, curve.stream), _REST), "shape": "hv"},
+            "hovertemplate": "%{y:,d}" if is_by_minute else "%{y:,.1f}",
         }
-        for curve in audience.streams
+        for curve, viewers in zip(audience.streams, curves, strict=True)
     ]
-    return {
-        "data": traces,
-        "layout": {**_layout(), "shapes": _bands(incidents, zone), "yaxis": {"rangemode": "tozero"}},
-    }
+    most = max((sum(step) for step in zip(*curves, strict=True)), default=0)
+    layout = {**_minutes_layout(edges), "shapes": _bands(incidents, zone), "yaxis": _whole_numbers(most)}
+    return {"data": traces, "layout": layout}
 
 
 def _startup(quality: QualityPart, zone: ZoneInfo) -> Figure:
-    at = _local([hour.at for hour in quality.hours], zone)
+    at = _hours(quality, zone)
     names = {"p50": "startup_ms_p50", "p95": "startup_ms_p95", "p99": "startup_ms_p99"}
     traces = [
         _line(name, at, [getattr(hour.quality, field) for hour in quality.hours], _colour(index), "%{y:,} ms")
         for index, (name, field) in enumerate(names.items())
-        if any(getattr(hour.quality, field) is not None for hour in quality.hours)
+        if at and any(getattr(hour.quality, field) is not None for hour in quality.hours)
     ]
     layout = {**_layout(), "yaxis": {"rangemode": "tozero", "ticksuffix": " ms"}}
     return {"data": traces, "layout": layout}
 
 
 def _stalls(quality: QualityPart, zone: ZoneInfo) -> Figure:
-    at = _local([hour.at for hour in quality.hours], zone)
+    at = _hours(quality, zone)
     stalled = [round(hour.quality.stall_ratio * 100, 4) for hour in quality.hours]
     dropped = [round(hour.quality.drop_rate * 100, 4) for hour in quality.hours]
     traces = [
@@ -99,18 +105,22 @@ def _stalls(quality: QualityPart, zone: ZoneInfo) -> Figure:
 
 
 def _health(health: Health, zone: ZoneInfo) -> Figure:
-    at = _local(health.at, zone)
+    edges = _edges(health.at, health.step_minutes, zone)
     rows = range(len(health.streams))
     names = [label(f"{each.app}/{each.stream}") for each in health.streams]
     places = {(each.app, each.stream): row for row, each in zip(rows, health.streams, strict=True)}
     marked = [each for each in health.incidents if (each.app, each.stream) in places]
     strips = {
         "type": "heatmap",
-        "x": at,
+        # One edge more than cells: of a single time alone plotly would make a cell of a millisecond.
+        "x": edges,
         "y": list(rows),
         "z": [[_severity(verdict) for verdict in each.verdict] for each in health.streams],
-        "text": [[label(verdict or "") for verdict in each.verdict] for each in health.streams],
-        "hovertemplate": "%{x}<br>%{text}<extra></extra>",
+        "text": [
+            [f"{at}<br>{label(verdict or '')}" for at, verdict in zip(edges, each.verdict, strict=False)]
+            for each in health.streams
+        ],
+        "hovertemplate": "%{text}<extra></extra>",
         "zmin": 0,
         "zmax": 2,
         "colorscale": [[0, "var(--good)"], [0.5, "var(--warn)"], [1, "var(--bad)"]],
@@ -140,10 +150,10 @@ def _health(health: Health, zone: ZoneInfo) -> Figure:
         "zeroline": False,
     }
     layout = {
-        **_layout(),
+        **_minutes_layout(edges),
         "hovermode": "closest",
         "showlegend": False,
-        "height": 60 + 32 * len(names),
+        "height": 76 + 32 * len(names),
         "yaxis": axis,
         # What stands for the names on a phone.
         "meta": {"narrow": [label(f"{each.app}/{each.stream}", _NARROW_LABEL_CHARACTERS) for each in health.streams]},
@@ -152,30 +162,41 @@ def _health(health: Health, zone: ZoneInfo) -> Figure:
 
 
 def _bitrate(health: Health, zone: ZoneInfo, colours: dict[Stream, str]) -> Figure:
-    at = _local(health.at, zone)
+    edges = _edges(health.at, health.step_minutes, zone)
+    shown = health.streams[:_SERIES]
     traces = [
-        _line(label(f"{each.app}/{each.stream}"), at, each.bitrate_bps, colours[each.app, each.stream], "%{y:.3s}bit/s")
-        for each in health.streams[:_SERIES]
+        _line(
+            label(f"{each.app}/{each.stream}"),
+            edges,
+            _to_edges(each.bitrate_bps),
+            colours[each.app, each.stream],
+            "%{y:.3s}bit/s",
+            shape="hv",
+        )
+        for each in shown
     ]
-    axis = {"rangemode": "tozero", "tickformat": "~s", "ticksuffix": "bit/s"}
-    return {"data": traces, "layout": {**_layout(), "shapes": _bands(health.incidents, zone), "yaxis": axis}}
+    axis = _thousands("bit/s", max((bps or 0 for each in shown for bps in each.bitrate_bps), default=0))
+    layout = {**_minutes_layout(edges), "shapes": _bands(health.incidents, zone), "yaxis": axis}
+    return {"data": traces, "layout": layout}
 
 
 def _usage(usage: Usage) -> Figure:
     sent = {(day.app, day.day): day.egress_bytes for day in usage.days}
-    return _bars(sent, lambda value: amount(value, "B"), {"tickformat": "~s", "ticksuffix": "B"})
+    return _bars(sent, lambda value: amount(value, "B"), _thousands("B", max(sent.values(), default=0)))
 
 
 def _recordings(recordings: Recordings) -> Figure:
-    recorded = {(day.app, day.day): round(day.duration_ms / 3_600_000, 3) for day in recordings.days}
-    return _bars(recorded, lambda value: duration(value * 3600), {"ticksuffix": " h"})
+    seconds = {(day.app, day.day): day.duration_ms / 1000 for day in recordings.days}
+    unit_s, unit = (3600, " h") if max(seconds.values(), default=0) >= _HOURS_FROM_S else (60, " min")
+    recorded = {key: round(value / unit_s, 3) for key, value in seconds.items()}
+    return _bars(recorded, lambda value: duration(value * unit_s), {"ticksuffix": unit})
 
 
 def _bars(amounts: Mapping[tuple[str, date], float], words: Callable[[float], str], axis: Figure) -> Figure:
-    """Amounts by app and day, stacked."""
+    """Amounts by app and day, stacked; nothing for a single day, of which the tables say all."""
     apps, days = sorted({app for app, _ in amounts}), sorted({day for _, day in amounts})
     traces = []
-    for index, app in enumerate(apps):
+    for index, app in enumerate(apps if len(days) > 1 else ()):
         values = [amounts.get((app, day), 0) for day in days]
         bar = {
             "type": "bar",
@@ -188,24 +209,67 @@ def _bars(amounts: Mapping[tuple[str, date], float], words: Callable[[float], st
             "marker": {"color": _colour(index)},
         }
         traces.append(bar)
-    # A single day is a bar, not a wall.
+    # A few days are bars, not walls.
     gap = 0.35 if len(days) > 4 else 0.7
     layout = {**_layout(), "barmode": "stack", "bargap": gap, "xaxis": {"type": "category"}, "yaxis": axis}
     return {"data": traces, "layout": layout}
 
 
-def _line(name: str, at: list[str], values: Sequence[float | None], colour: str, hover: str) -> Figure:
+def _line(
+    name: str, at: list[str], values: Sequence[float | None], colour: str, hover: str, *, shape: str = "linear"
+) -> Figure:
     return {
         "type": "scatter",
-        # A single point has no line to be seen by.
-        "mode": "lines" if len(at) > 1 else "markers",
+        "mode": "lines",
         "name": name,
         "x": at,
         "y": list(values),
-        "line": {"width": 2, "color": colour},
-        "marker": {"color": colour},
+        "line": {"width": 2, "color": colour, "shape": shape},
         "hovertemplate": hover,
     }
+
+
+def _hours(quality: QualityPart, zone: ZoneInfo) -> list[str]:
+    """Hours to draw a line over; none if there is only one, of which the tables say all."""
+    return _local([hour.at for hour in quality.hours], zone) if len(quality.hours) > 1 else []
+
+
+def _edges(at: Sequence[datetime], step_minutes: int, zone: ZoneInfo) -> list[str]:
+    """Where steps begin, and where the last one ends: so that a single step is as wide as it was long."""
+    return _local([*at, *(last + timedelta(minutes=step_minutes) for last in at[-1:])], zone)
+
+
+def _to_edges(values: Sequence[float | None]) -> list[float | None]:
+    """Values of steps at their edges, for lines that hold a value until the next."""
+    return [*values, *values[-1:]]
+
+
+def _minutes_layout(edges: Sequence[str]) -> Figure:
+    """A time axis from edge to edge. Left alone, plotly divides short ones below the minute."""
+    axis: Figure = {"type": "date"}
+    if edges:
+        axis["range"] = [edges[0], edges[-1]]
+        minutes = (datetime.fromisoformat(edges[-1]) - datetime.fromisoformat(edges[0])) / timedelta(minutes=1)
+        tick = next((each for each in _TICK_MINUTES if minutes / each <= _MAX_TICKS), None)
+        if tick is not None:
+            is_one_day = edges[0][:10] == edges[-1][:10]
+            words = "%H:%M" if is_one_day else "%H:%M\n%b %-d"
+            axis |= {"tick0": edges[0][:10], "dtick": tick * 60_000, "tickformat": words}
+    return {**_layout(), "xaxis": axis}
+
+
+def _whole_numbers(most: float) -> Figure:
+    """An axis from 0 for things that come in ones."""
+    axis: Figure = {"rangemode": "tozero", "tickformat": ",d"}
+    if most <= _MAX_TICKS:
+        axis |= {"dtick": 1, "range": [0, max(most, 1) * 1.08]}
+    return axis
+
+
+def _thousands(unit: str, most: float) -> Figure:
+    """An axis from 0 with decimal prefixes; without a range for small values it would show thousandths of the unit."""
+    axis: Figure = {"rangemode": "tozero", "tickformat": "~s", "ticksuffix": unit}
+    return axis if most >= 1000 else {**axis, "range": [0, 1000]}
 
 
 def _bands(incidents: Sequence[Incident], zone: ZoneInfo) -> list[Figure]:

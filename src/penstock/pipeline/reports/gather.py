@@ -1,8 +1,8 @@
-"""Gold to what a report says.
+"""Gold tables to the values of a report.
 
-Owns sums over a span of time, and what is left out so that a page stays small: steps of the axis and rows of lists are
-bounded. Percentiles over several hours come from the histograms that were added up, never from other percentiles.
-Reads nothing: tables come from whoever calls.
+Owns sums over a span of time, and the bounds that keep a page small: steps of the time axis and rows of lists.
+Percentiles over several hours are read from summed histograms, never from other percentiles. Reads no files: the caller
+hands over the tables.
 """
 
 from collections import Counter
@@ -58,9 +58,16 @@ Stream = tuple[str, str]
 
 
 def gather(
-    tables: Mapping[str, pa.Table], made_at: datetime, since: datetime | None = None, until: datetime | None = None
+    tables: Mapping[str, pa.Table],
+    made_at: datetime,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    server_starts: Iterable[datetime] = (),
 ) -> Report:
-    """A report on the rows of NEEDED_TABLES, which the caller has cut to the span."""
+    """A report on the rows of NEEDED_TABLES, which the caller has cut to the span.
+
+    `server_starts` are those that are known, to say so if nothing is older.
+    """
     audience, health = tables["gold.audience"], tables["gold.stream_health"]
     first_at, newest_at = _ends([audience, health])
     axis = _Axis(first_at, newest_at)
@@ -70,6 +77,7 @@ def gather(
         until=until,
         first_at=first_at,
         newest_at=newest_at,
+        started_at=_started_at(first_at, server_starts),
         totals=_totals(tables),
         audience=_audience(audience, axis),
         quality=quality_part(tables["gold.view_quality"], tables["rollup.histogram_hours"]),
@@ -81,7 +89,7 @@ def gather(
 
 
 class _Axis:
-    """Equal steps of whole minutes, aligned to UTC, over what there is."""
+    """Equal steps of whole minutes, aligned to UTC, from the first to the newest minute."""
 
     def __init__(self, first_at: datetime | None, newest_at: datetime | None) -> None:
         self.step_minutes = 1
@@ -90,14 +98,14 @@ class _Axis:
             return
         minutes = (newest_at - first_at) / _MINUTE
         fitting = [each for each in _STEPS_MINUTES if minutes / each < _MAX_STEPS - 1]
-        # Beyond the longest step of the ladder a step is as many days as it takes.
+        # Beyond the longest step of the list, a step is as many whole days as needed.
         self.step_minutes = fitting[0] if fitting else 1440 * (int(minutes / 1440 / _MAX_STEPS) + 1)
         step = self.step_minutes * _MINUTE
         start = first_at - (first_at - datetime(1970, 1, 1, tzinfo=UTC)) % step
         self.at = tuple(start + index * step for index in range(-((start - newest_at) // step)))
 
     def with_step(self, table: pa.Table) -> pa.Table:
-        """The table with the number of each row's step."""
+        """Adds the number of each row's step."""
         if not self.at:
             return table.append_column("step", pa.array([], pa.int64()))
         since_start = pc.subtract(table["minute"].cast(pa.int64()), _micros(self.at[0]))
@@ -107,15 +115,15 @@ class _Axis:
 def _totals(tables: Mapping[str, pa.Table]) -> Totals:
     audience, usage, recordings = tables["gold.audience"], tables["gold.usage"], tables["gold.recordings"]
     views = tables["gold.view_quality"].filter(pc.field("dimension") == "all")
-    minutes = audience.group_by("minute").aggregate([("watched_us", "sum")]).sort_by("minute").to_pylist()
-    busiest = max(minutes, key=lambda row: row["watched_us_sum"], default=None)
+    minutes = audience.group_by("minute").aggregate([("viewers_peak", "sum")]).sort_by("minute").to_pylist()
+    busiest = max(minutes, key=lambda row: row["viewers_peak_sum"], default=None)
     streams = {_stream(row) for name in ("audience", "stream_health") for row in _streams_of(tables[f"gold.{name}"])}
     return Totals(
         streams=len(streams),
         views=_sum(views, "views"),
         failed_starts=_sum(views, "failed_starts"),
         watched_us=_sum(audience, "watched_us"),
-        busiest_viewers=0.0 if busiest is None else round(busiest["watched_us_sum"] / _MINUTE_US, 1),
+        busiest_viewers=0 if busiest is None else busiest["viewers_peak_sum"],
         busiest_at=None if busiest is None else busiest["minute"],
         ingress_bytes=_sum(usage, "ingress_bytes"),
         egress_bytes=_sum(usage, "egress_bytes"),
@@ -139,8 +147,11 @@ def _audience(table: pa.Table, axis: _Axis) -> Audience:
 
 def _curve(table: pa.Table, axis: _Axis, app: str | None, stream: str | None) -> StreamCurve:
     watched_us, peaks = [0] * len(axis.at), [0] * len(axis.at)
-    for row in table.group_by("step").aggregate([("watched_us", "sum"), ("viewers_peak", "max")]).to_pylist():
-        watched_us[row["step"]], peaks[row["step"]] = row["watched_us_sum"], row["viewers_peak_max"]
+    minutes = table.group_by(["step", "minute"]).aggregate([("watched_us", "sum"), ("viewers_peak", "sum")])
+    for row in minutes.to_pylist():
+        step = row["step"]
+        watched_us[step] += row["watched_us_sum"]
+        peaks[step] = max(peaks[step], row["viewers_peak_sum"])
     step_us = axis.step_minutes * _MINUTE_US
     return StreamCurve(app, stream, tuple(round(each / step_us, 2) for each in watched_us), tuple(peaks))
 
@@ -274,6 +285,14 @@ def _ends(tables: Iterable[pa.Table]) -> tuple[datetime | None, datetime | None]
     if not ends:
         return None, None
     return min(each["min"] for each in ends), max(each["max"] for each in ends) + _MINUTE
+
+
+def _started_at(first_at: datetime | None, server_starts: Iterable[datetime]) -> datetime | None:
+    """The first start of a server, unless a minute of the report was over before it."""
+    started_at = min(server_starts, default=None)
+    if started_at is None or first_at is None or first_at + _MINUTE <= started_at:
+        return None
+    return started_at
 
 
 def _streams_of(table: pa.Table) -> list[Row]:

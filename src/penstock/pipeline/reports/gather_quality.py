@@ -1,7 +1,7 @@
 """How well views went, summed over hours: of all, of each stream, of each cut and of each hour.
 
-Owns how figures of hours are put together: amounts are added and then divided; percentiles are read from buckets that
-were added; scores are weighed by views, since a score has no parts to add.
+Owns how hours are combined: amounts are summed before they are divided, percentiles are read from summed histograms,
+and scores are averaged, weighted by views.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,8 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.pipeline.histograms import middle_of
 from penstock.pipeline.reports.report import CutQuality, HourQuality, Quality, QualityPart, StreamQuality
+from penstock.pipeline.transforms.histograms import middle_of
 
 _MAX_STREAMS: Final = 50
 _MAX_VALUES_OF_A_CUT: Final = 8
@@ -33,7 +33,7 @@ Key = tuple[Any, ...]
 
 
 def quality_part(rows: pa.Table, buckets: pa.Table) -> QualityPart:
-    """Rows of gold.view_quality and rollup.histogram_hours to four tellings of the same."""
+    """Quality of all views, by stream, by cut and by hour, from gold.view_quality and rollup.histogram_hours."""
     rows = _weighed(rows)
     of_all, buckets_of_all = (table.filter(pc.field("dimension") == "all") for table in (rows, buckets))
     of_cuts, buckets_of_cuts = (table.filter(pc.field("dimension") != "all") for table in (rows, buckets))
@@ -75,7 +75,7 @@ def _busiest(qualities: dict[Key, Quality]) -> list[tuple[Key, Quality]]:
 
 
 def _qualities(rows: pa.Table, buckets: pa.Table, keys: list[str]) -> dict[Key, Quality]:
-    # In the order of the rows, so that floats are added the same way each time.
+    # Single-threaded, so that floats are summed in the same order each time.
     sums = rows.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in _AMOUNTS]).to_pylist()
     counted = buckets.group_by([*keys, "metric", "bucket"]).aggregate([("count", "sum")]).to_pylist()
     buckets_of: dict[Key, list[Row]] = {}

@@ -23,9 +23,12 @@
 
   const yaxis = (own) => (narrow.matches && own.meta ? { ...own.yaxis, ticktext: own.meta.narrow } : own.yaxis);
 
+  // A phone has room for half of the ticks.
+  const xaxis = (own) => (narrow.matches && own.dtick ? { ...own, dtick: 2 * own.dtick } : own);
+
   const layoutOf = (own) => ({
     height: narrow.matches ? 240 : 300,
-    margin: { l: 8, r: 12, t: 10, b: 8, pad: 4 },
+    margin: { l: 46, r: 20, t: 10, b: 8, pad: 4 },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: "var(--soft)" },
@@ -34,7 +37,7 @@
     // A finger on a chart scrolls the page.
     dragmode: narrow.matches ? false : "zoom",
     ...own,
-    xaxis: axis({ tickangle: 0, nticks: narrow.matches ? 5 : 10, ...own.xaxis }),
+    xaxis: axis({ tickangle: 0, nticks: narrow.matches ? 5 : 10, ...xaxis(own.xaxis) }),
     yaxis: axis(yaxis(own)),
   });
 

@@ -8,9 +8,10 @@ The time zone changes how times are shown and nothing else.
 import base64
 import hashlib
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from importlib import resources
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -19,10 +20,13 @@ from markupsafe import Markup
 from penstock import __version__
 from penstock.pipeline.reports import wording
 from penstock.pipeline.reports.charts import charts
-from penstock.pipeline.reports.gather import HEALTHY
 from penstock.pipeline.reports.report import Report
 
-_PLOTLY = ("plotly", "package_data/plotly.min.js")
+_PLOTLY: Final = ("plotly", "package_data/plotly.min.js")
+_YOUNG: Final = timedelta(days=1)
+"""So long after a server's start the page says how long ago that was."""
+_FRESH_S: Final = 60
+"""Figures are by the minute, so younger ones are as new as can be."""
 
 
 def render(report: Report, zone: ZoneInfo) -> str:
@@ -42,8 +46,12 @@ def render(report: Report, zone: ZoneInfo) -> str:
         "duration": wording.duration,
         "hours": wording.hours,
         "milliseconds": wording.milliseconds,
+        "startup": wording.startup,
+        "until": lambda first_at, newest_at: wording.span(first_at, newest_at, zone),
         "percent": wording.percent,
-        "age": lambda at: _age(at, report.made_at),
+        "counted": wording.counted,
+        "ago": lambda at: wording.roughly(_age_s(at, report.made_at)),
+        "age": lambda at: wording.duration(_age_s(at, report.made_at)),
         "words": lambda name: name.replace("_", " "),
     }
     figures = charts(report, zone)
@@ -54,7 +62,8 @@ def render(report: Report, zone: ZoneInfo) -> str:
         report=report,
         zone=zone.key,
         version=__version__,
-        healthy=HEALTHY,
+        is_young=report.started_at is not None and report.made_at - report.started_at < _YOUNG,
+        is_fresh=report.newest_at is not None and _age_s(report.newest_at, report.made_at) < _FRESH_S,
         style=Markup(_resource(__package__ or "", "page.css")),  # noqa: S704 - ours
         figures=figures,
         figures_json=Markup(script_json(figures)),  # noqa: S704 - escaped for where it stands
@@ -83,5 +92,5 @@ def _resource(package: str, name: str) -> str:
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def _age(at: datetime | None, now: datetime) -> str:
-    return wording.NOTHING if at is None else wording.duration(max((now - at).total_seconds(), 0))
+def _age_s(at: datetime, now: datetime) -> float:
+    return max((now - at).total_seconds(), 0)

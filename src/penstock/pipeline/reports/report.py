@@ -19,8 +19,8 @@ class Totals:
     views: int
     failed_starts: int
     watched_us: int
-    busiest_viewers: float
-    """Viewers over all streams in the busiest minute, on average over that minute."""
+    busiest_viewers: int
+    """Concurrent viewers in the busiest minute: the peaks of all streams in that minute, summed."""
     busiest_at: datetime | None
     ingress_bytes: int
     egress_bytes: int
@@ -29,7 +29,7 @@ class Totals:
     recorded_ms: int
     recorded_bytes: int
     is_estimated: bool
-    """Whether a session counted here ended without its stop fact."""
+    """Whether a view or publication counted here has no reported end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class StreamCurve:
     stream: str | None
     viewers_avg: tuple[float, ...]
     viewers_peak: tuple[int, ...]
-    """The most within one stream; of the others, the most within one of them."""
+    """Most concurrent viewers in a minute of each step; of the others, of all of them together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Audience:
     step_minutes: int
     at: tuple[datetime, ...]
     streams: tuple[StreamCurve, ...]
-    """Those watched longest, longest first, then all others."""
+    """Streams with the most watch time first, then all others as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Quality:
     stall_ratio: float
     drop_rate: float
     score: float | None
-    """Mean of the scores of its hours, each counted by its views; None: there was no view."""
+    """Mean of the scores of its hours, weighted by views; None: there was no view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Health:
     step_minutes: int
     at: tuple[datetime, ...]
     streams: tuple[StreamHealth, ...]
-    """Those in trouble longest first."""
+    """Streams with the most unhealthy minutes first."""
     streams_left_out: int
     incidents: tuple[Incident, ...]
     """The newest first."""
@@ -176,7 +176,7 @@ class Recording:
     gap_ms: int
     status: str
     archive_status: str | None
-    """What the archive job made of it; None: it has not seen the file."""
+    """Status of the archive job; None: it has not processed the file."""
     archive_reason: str | None
     mp4_path: str | None
 
@@ -197,7 +197,7 @@ class Recordings:
     days: tuple[DayRecorded, ...]
     """By the UTC day on which they began."""
     archive: dict[str, int]
-    """How many files the archive job left in each of its states."""
+    """Files by status of the archive job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +217,14 @@ class DataQuality:
 class Report:
     made_at: datetime
     since: datetime | None
-    """What was asked for; None: from the beginning."""
+    """Start of the span that was asked for; None: no limit."""
     until: datetime | None
     first_at: datetime | None
-    """The first minute of which there is anything; None: there is nothing."""
+    """The first minute with data; None: there is none."""
     newest_at: datetime | None
     """The end of the newest minute: how fresh the figures are."""
+    started_at: datetime | None
+    """Start of the server, if all figures are since then; None: there are older ones, or it is not known."""
     totals: Totals
     audience: Audience
     quality: QualityPart

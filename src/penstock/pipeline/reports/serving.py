@@ -18,22 +18,22 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.pipeline.reports.arrow_lake import ArrowLake, Span
+from penstock.pipeline.lake.arrow_lake import ArrowLake, Span
+from penstock.pipeline.lake.storage import Storage
 from penstock.pipeline.reports.gather import NEEDED_TABLES, gather
 from penstock.pipeline.reports.report import to_json
-from penstock.pipeline.storage import Storage
 
 FOLDER: Final = "serving"
 
 _LIVE: Final = timedelta(minutes=3)
-"""A stream of which the newest minute is older is not live: three landings, and a cycle."""
+"""A stream whose newest minute is older is not live. Covers the delay of landing and of a run."""
 _RECENT: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
 _MONTH: Final = timedelta(days=31)
 
 
 def write_serving(storage: Storage, as_of: datetime) -> list[str]:
-    """Make all files anew from the gold that is there; their paths in the lake."""
+    """Write all files from the current gold, and return their paths in the lake."""
     lake = ArrowLake(storage)
     files = serving_files(lake, as_of)
     for name, content in files.items():

@@ -1,7 +1,7 @@
-"""penstock pipeline view: one viewer's time with us, from its facts.
+"""penstock pipeline view: what one viewer experienced, from the facts about the view.
 
-Owns the story that samples tell: a stretch in which nothing happened is one line, and a skip or a stall is a line of
-its own. Counters of samples are cumulative, so that a sample that is missing shortens no stretch.
+Samples in which nothing happened are merged into one line; a skip or a stall has a line of its own. Counters of samples
+are cumulative, so a missing sample changes no total.
 """
 
 import dataclasses
@@ -18,10 +18,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.amf import printable
 from penstock.errors import PipelineError
+from penstock.pipeline.lake.arrow_lake import ArrowLake, Span
+from penstock.pipeline.queries.answers import plain
 from penstock.pipeline.reports import wording
-from penstock.pipeline.reports.answers import plain
-from penstock.pipeline.reports.arrow_lake import ArrowLake, Span
 
 What = Literal["started", "first_picture", "watched", "skipped", "stalled", "ended", "open"]
 Row = dict[str, Any]
@@ -32,13 +33,13 @@ _SHORTEST_STRETCH_US: Final = 60_000_000
 _LISTED: Final = 5
 _SHOWN_AT_EACH_END: Final = 40
 STALLED_LAG_MS: Final = 2000
-"""As views count it: who is farther behind, or has no place in the stream, stands still."""
+"""As in silver.views: a sample farther behind the live edge, or waiting for a key frame, is stalled."""
 _HOUR: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One line of the story. Figures are about the time until then, where they are any."""
+    """One line of the timeline. Figures cover the time up to `at`."""
 
     at: datetime
     what: What
@@ -61,7 +62,7 @@ class Timeline:
 
 
 def read_timeline(lake: ArrowLake, prefix: str) -> Timeline:
-    """The one view whose id begins so; PipelineError if there is none, or more than one."""
+    """The view whose id has this prefix; PipelineError if there is none, or more than one."""
     found = lake.find("silver.views", prefix, _LISTED + 1) if prefix else []
     if not found:
         raise PipelineError(f"view: no view has an id that begins with {prefix!r}; ids are in silver.views")
@@ -70,7 +71,7 @@ def read_timeline(lake: ArrowLake, prefix: str) -> Timeline:
         more = " and more" if len(found) > _LISTED else ""
         raise PipelineError(f"view: several ids begin with {prefix!r}: {listed}{more}")
     (view,) = found
-    # Facts of a failed start name no view: it has its name from the fact that told of it.
+    # A failed start has no view_seq in its facts; its view_id is the event_id of its play_stopped.
     is_its_own = (ds.field("view_seq") == view["view_seq"]) | (ds.field("seq") == view["view_seq"])
     span = Span(view["started_at"] - _HOUR, (view["ended_at"] or view["last_seen_at"]) + _HOUR)
     facts = [
@@ -82,7 +83,7 @@ def read_timeline(lake: ArrowLake, prefix: str) -> Timeline:
 
 
 def tell(view: Row, facts: Iterable[Row]) -> Iterator[Moment]:
-    """What happened, in order. Facts may come in any order and more than once."""
+    """The moments of a view in order. Facts may come in any order and more than once."""
     ordered = sorted({fact["seq"]: fact for fact in facts}.values(), key=lambda fact: fact["seq"])
     samples = [fact for fact in ordered if fact["kind"] == "viewer_sample"]
     for fact in ordered:
@@ -160,23 +161,23 @@ def write_timeline(timeline: Timeline, zone: ZoneInfo, out: TextIO) -> None:
     """For people."""
     view = timeline.view
     console = Console(file=out, width=None if out.isatty() else 120, highlight=False)
-    name, view_id = wording.printable(f"{view['app']}/{view['stream']}"), wording.printable(view["view_id"])
+    name, view_id = printable(f"{view['app']}/{view['stream']}"), printable(view["view_id"])
     console.print(Text(name, style="bold"), Text(view_id, style="dim"))
     who = (view["protocol"], view["client"], view["network"], f"viewer {view['viewer_key']}")
-    console.print(Text(wording.printable(" · ".join(each for each in who if each))))
+    console.print(Text(printable(" · ".join(each for each in who if each))))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in (f"time ({zone.key})", "since start", "what", ""):
         table.add_column(name, justify="right" if name == "since start" else "left")
     left_out = max(len(timeline.moments) - 2 * _SHOWN_AT_EACH_END, 0)
     for index, moment in enumerate(timeline.moments):
         if left_out and index == _SHOWN_AT_EACH_END:
-            table.add_row("", "", "…", f"{_counted(left_out, 'moment')} more; --format json has them all")
+            table.add_row("", "", "…", f"{wording.counted(left_out, 'moment')} more; --format json has them all")
         if _SHOWN_AT_EACH_END <= index < _SHOWN_AT_EACH_END + left_out:
             continue
         since_start = (moment.at - view["started_at"]).total_seconds()
         clock = f"{moment.at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
         what = Text(moment.what.replace("_", " "), style=_STYLES.get(moment.what, ""))
-        table.add_row(clock, wording.duration(max(since_start, 0)), what, Text(wording.printable(_in_words(moment))))
+        table.add_row(clock, wording.duration(max(since_start, 0)), what, Text(printable(_in_words(moment))))
     console.print(table)
 
 
@@ -196,23 +197,19 @@ def _in_words(moment: Moment) -> str:
         case "stalled":
             parts = [f"too far behind for {lasted}"]
         case "watched" | "skipped":
-            parts = [f"{_counted(moment.samples, 'sample')} over {lasted}"]
+            parts = [f"{wording.counted(moment.samples, 'sample')} over {lasted}"]
     if moment.sent_bytes:
         rate = moment.sent_bytes * 8_000_000 / moment.lasted_us if moment.lasted_us else None
         parts.append(f"{wording.amount(moment.sent_bytes, 'B')} at {wording.amount(rate, 'bit/s')}")
     if moment.skips:
-        parts.append(f"{_counted(moment.skips, 'skip')} of {wording.amount(moment.skipped_bytes, 'B')}")
+        parts.append(f"{wording.counted(moment.skips, 'skip')} of {wording.amount(moment.skipped_bytes, 'B')}")
     if moment.lag_ms_max:
         parts.append(f"up to {wording.milliseconds(moment.lag_ms_max)} behind")
     if moment.rtt_us_max is not None:
         parts.append(f"round trip up to {moment.rtt_us_max / 1000:.3g} ms")
     if moment.retransmits:
-        parts.append(f"{_counted(moment.retransmits, 'segment')} sent again")
+        parts.append(f"{wording.counted(moment.retransmits, 'segment')} sent again")
     return ", ".join(part for part in parts if part)
-
-
-def _counted(number: int, name: str) -> str:
-    return f"{number} {name}{'' if number == 1 else 's'}"
 
 
 def _at(fact: Row) -> datetime:

@@ -26,6 +26,15 @@ def clock(at: datetime | None, zone: ZoneInfo) -> str:
     return NOTHING if at is None else f"{at.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
+def span(first_at: datetime, until: datetime, zone: ZoneInfo) -> str:
+    """From and to, with the date once if it is the same."""
+    end = until.astimezone(zone)
+    is_one_day = first_at.astimezone(zone).date() == end.date()
+    return (
+        f"{clock(first_at, zone)} to {end:%H:%M}" if is_one_day else f"{clock(first_at, zone)} to {clock(until, zone)}"
+    )
+
+
 def amount(value: float | None, unit: str) -> str:
     """With a decimal prefix: 1.24 TB."""
     if value is None:
@@ -58,10 +67,17 @@ def milliseconds(value: int | None) -> str:
     return f"{value} ms" if value < 1000 else f"{_three_digits(value / 1000)} s"
 
 
+def startup(value: int | None) -> str:
+    """Milliseconds rounded down, of a time that is never 0."""
+    return "< 1 ms" if value == 0 else milliseconds(value)
+
+
 def duration(seconds: float | None) -> str:
     """In the two largest units: 2 h 05 min."""
     if seconds is None:
         return NOTHING
+    if seconds == 0:
+        return "0 s"
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -74,13 +90,21 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86_400:,} d {whole % 86_400 // 3600:02} h"
 
 
+def roughly(seconds: float) -> str:
+    """In one unit and words, for sentences: 5 minutes."""
+    if seconds < 60:
+        return "less than a minute"
+    size, unit = (seconds / 3600, "hour") if seconds >= 90 * 60 else (seconds / 60, "minute")
+    return counted(round(size), unit)
+
+
+def counted(number: int, name: str) -> str:
+    """1 view, 2 views."""
+    return f"{count(number)} {name}{'' if number == 1 else 's'}"
+
+
 def hours(seconds: float) -> str:
     return f"{count(round(seconds / 3600, 1))} h" if seconds >= 36_000 else duration(seconds)
-
-
-def printable(text: str) -> str:
-    """What a peer chose, so that it does not speak to the terminal."""
-    return "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 def shortened(text: str, limit: int) -> str:

@@ -1,7 +1,7 @@
-"""A day of a platform, made up: servers, streams, viewers and what goes wrong, as facts. The same for the same seed.
+"""An invented day of a streaming platform as facts: servers, streams, viewers, incidents. The same for the same seed.
 
-For demonstrations, tests and the benchmark. `Platform` says how large; `write_landing` writes what servers would land;
-`bronze.SimulatedBronze` writes the same facts into a lake.
+For demonstrations, tests and the benchmark. `Platform` says how large it is; `write_landing` writes the files that
+its servers would land; `bronze.SimulatedBronze` writes the same facts into the bronze of a lake.
 """
 
 from penstock.pipeline.simulator.landing import write_landing

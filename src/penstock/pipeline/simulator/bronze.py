@@ -11,23 +11,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from penstock import __version__
-from penstock.pipeline import identity
-from penstock.pipeline.commits import BootSpan, Change, Commit, CommitLog, DataFile, Touched
-from penstock.pipeline.hours import hour_of_us
-from penstock.pipeline.lake import Lake, new_run_id
-from penstock.pipeline.salts import salts_for
-from penstock.pipeline.schemas import bronze_schema
+from penstock.pipeline.ingest import identity
+from penstock.pipeline.ingest.salts import salts_for
+from penstock.pipeline.lake.fact_kinds import STREAM_KINDS
+from penstock.pipeline.lake.hours import day_of, hour_of_us
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.layout import BRONZE, folder_of
+from penstock.pipeline.lake.schemas import bronze_schema
+from penstock.pipeline.lake.state import Batch, BootHour, BootSpan, Touched
 from penstock.pipeline.simulator.facts import FactsOfPlan, HourOfFacts, KindOfFacts
 from penstock.pipeline.simulator.landing import landed_at_us
 from penstock.pipeline.simulator.plan import HOUR_US, Plan, Platform
 from penstock.pipeline.simulator.story import make_plan
 from penstock.pipeline.simulator.truth import Truth, truth_of
-from penstock.pipeline.tables import TRANSFORMS_VERSION
 
 _PLAYS: Final = ("play_started", "play_stopped")
 """The kinds that say who watches."""
@@ -40,15 +38,15 @@ _ROW_GROUP_ROWS: Final = 1 << 20
 class SimulatedBronze:
     """Writes and commits the facts of a platform."""
 
-    def __init__(self, spark: SparkSession, platform: Platform, lake: Lake) -> None:
+    def __init__(self, platform: Platform, lake: Lake) -> None:
         self._plan = make_plan(platform)
         self._told = FactsOfPlan(self._plan)
         self._lake = lake
         self._facts = 0
         self._schema = to_arrow_schema(bronze_schema())
-        self._boot_key = _boot_keys(spark, self._plan)
-        salts = salts_for(lake.storage, [f"{platform.day:%Y-%m}"])
-        self._viewer_key, self._network = _identities(spark, self._told.identities(), platform.begins_us, salts)
+        self._boot_key = _boot_keys(self._plan)
+        (salt,) = salts_for(lake.storage, [f"{platform.day:%Y-%m}"]).values()
+        self._viewer_key, self._network = _identities(self._told.identities(), salt)
 
     @property
     def truth(self) -> Truth:
@@ -58,25 +56,15 @@ class SimulatedBronze:
     def write_hours(self) -> Iterator[str]:
         """Write an hour, commit it, say which it was, and go on when asked for the next."""
         for hour in self._told.hours():
-            now_us = self._plan.platform.begins_us + HOUR_US
-            run_id = new_run_id(now_us)
-            changes = tuple(
-                Change(f"bronze.{kind}", hour.hour, (self._write(kind, told, hour.hour, run_id),), is_replacing=False)
-                for kind, told in hour.kinds.items()
-            )
-            snapshot = self._lake.snapshot()
-            commit = Commit(
-                number=snapshot.number + 1,
-                run_id=run_id,
-                at_us=now_us,
-                stage="bronze",
-                software_version=__version__,
-                transforms_version=TRANSFORMS_VERSION,
-                changes=changes,
+            added = [self._write(kind, told, hour.hour) for kind, told in hour.kinds.items()]
+            bronze = self._lake.table(BRONZE).pin_or_create()
+            batch = Batch(
+                at_us=self._plan.platform.begins_us + HOUR_US,
                 touched=_touched(hour),
                 boots=tuple(self._spans(hour)),
+                boot_hours=tuple(self._boot_hours(hour)),
             )
-            CommitLog(self._lake.storage).append(snapshot, commit)
+            self._lake.ingest(bronze, self._lake.read_state(bronze), batch, added)
             self._facts += sum(told.table.num_rows for told in hour.kinds.values())
             yield hour.hour
 
@@ -86,28 +74,20 @@ class SimulatedBronze:
             pass
         return self.truth
 
-    def _write(self, kind: str, told: KindOfFacts, hour: str, run_id: str) -> DataFile:
-        storage = self._lake.storage
-        folder = f"bronze/kind={kind}/hour={hour}"
-        path = f"{folder}/{run_id}-0.parquet"
-        storage.make_folder(folder)
+    def _write(self, kind: str, told: KindOfFacts, hour: str) -> str:
+        storage, folder = self._lake.storage, folder_of(BRONZE)
+        path = f"kind={kind}/date={day_of(hour)}/{hour}.parquet"
+        storage.make_folder(f"{folder}/{path}".rpartition("/")[0])
         table = self._bronze(kind, told)
-        with storage.fs.open_output_stream(storage.path_for_arrow(path)) as sink:
+        with storage.fs.open_output_stream(storage.path_for_arrow(f"{folder}/{path}")) as sink:
             pq.write_table(
-                table,
+                table.append_column("hour", pa.repeat(hour, table.num_rows)),
                 sink,
                 row_group_size=_ROW_GROUP_ROWS,
-                use_dictionary=list(_REPEATED_TEXTS),
+                use_dictionary=[*_REPEATED_TEXTS, "hour"],
                 store_schema=False,
             )
-        size = storage.fs.get_file_info(storage.path_for_arrow(path)).size
-        return DataFile(path, table.num_rows, size, {"seqs": self._seq_spans(told)})
-
-    def _seq_spans(self, told: KindOfFacts) -> dict[str, list[int]]:
-        """As landing keeps them, to know facts that come twice."""
-        seq = told.table["seq"].to_numpy()
-        of_boots = {index: seq[told.boot == index] for index in np.unique(told.boot).tolist()}
-        return {str(self._boot_key[index]): [int(each.min()), int(each.max())] for index, each in of_boots.items()}
+        return path
 
     def _bronze(self, kind: str, told: KindOfFacts) -> pa.Table:
         at_us = told.table["at_us"].to_numpy()
@@ -145,6 +125,13 @@ class SimulatedBronze:
                 is_stopped=index in stopped,
             )
 
+    def _boot_hours(self, hour: HourOfFacts) -> Iterator[BootHour]:
+        streaming = {index for kind in STREAM_KINDS if kind in hour.kinds for index in hour.kinds[kind].boot.tolist()}
+        streaming_keys = {int(self._boot_key[index]) for index in streaming}
+        for span in self._spans(hour):
+            has_streams = span.boot_key in streaming_keys
+            yield BootHour(span.boot_key, hour.hour, span.min_seq, span.max_seq, has_streams)
+
 
 def _touched(hour: HourOfFacts) -> Touched:
     views, sessions = {hour.hour}, {hour.hour}
@@ -163,21 +150,16 @@ def _hours_before(facts: pa.Table, since: str) -> set[str]:
     return {hour_of_us(each) for each in np.unique(began_us).tolist()}
 
 
-def _boot_keys(spark: SparkSession, plan: Plan) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    rows = [(index, boot.server_id, boot.boot_id) for index, boot in enumerate(plan.boots)]
-    frame = spark.createDataFrame(rows, "index int, server_id string, boot_id string")
-    keys = frame.select("index", identity.boot_key(F.col("server_id"), F.col("boot_id"))).collect()
-    return np.array([key for _, key in sorted(keys)], np.int64)
+def _boot_keys(plan: Plan) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    return np.array([identity.boot_key(boot.server_id, boot.boot_id) for boot in plan.boots], np.int64)
 
 
-def _identities(spark: SparkSession, known: pa.Table, at_us: int, salts: dict[str, str]) -> tuple[pa.Array, pa.Array]:
+def _identities(known: pa.Table, salt: str) -> tuple[pa.Array, pa.Array]:
     """Viewer keys and networks, by connection."""
-    indexed = known.append_column("index", pa.array(np.arange(known.num_rows)))
-    fact = {name: F.col(name) for name in known.column_names} | {"at_us": F.lit(at_us)}
-    named = spark.createDataFrame(indexed).select(
-        "index",
-        identity.viewer_key(fact, salts).alias("viewer_key"),
-        identity.network_of(identity.ip_of(F.col("peer_addr"))).alias("network"),
-    )
-    rows = named.toArrow().sort_by("index").combine_chunks()
-    return rows["viewer_key"].chunk(0), rows["network"].chunk(0)
+    rows = known.to_pylist()
+    ips = [identity.ip_of(row["peer_addr"]) for row in rows]
+    keys = [
+        identity.viewer_key(row["auth_subject"], row["viewer"], ip, row["client"], salt)
+        for row, ip in zip(rows, ips, strict=True)
+    ]
+    return pa.array(keys, pa.string()), pa.array([identity.network_of(ip) for ip in ips], pa.string())

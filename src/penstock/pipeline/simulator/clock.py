@@ -1,7 +1,7 @@
-"""How far the streams of a simulated platform have come at any moment, in bytes and in media time.
+"""Bytes and media time of each simulated stream at any moment.
 
-Owns the arithmetic: a channel's broadcast is a row of stretches, each with a rate, so that counters at any moment are
-one lookup and need no running state. All integers.
+A channel's broadcast is a list of intervals with a constant rate each, so a counter at any moment is one lookup without
+running state. All integers.
 """
 
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ Ints = npt.NDArray[np.int64]
 
 _TIME_BITS: Final = 40
 _SECOND_US: Final = 1_000_000
-# How much a second's bytes are above the rate, in thousandths, by the second of media time. Neighbours differ by less
-# than the lowest rate of a running stream, so that counters never go back.
+# By how many thousandths the bytes of a second exceed the rate, by second of media time. Neighbours differ by less than
+# the lowest rate of a running stream, so counters never decrease.
 _WAVE_PERMILLE: Final = np.array([(each * 37) % 64 * 150 // 64 for each in range(64)], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class OnAir:
-    """A channel is broadcast."""
+    """A time in which a channel is on the air."""
 
     channel: int
     from_us: int
@@ -31,7 +31,7 @@ class OnAir:
 
 @dataclass(frozen=True, slots=True)
 class Dip:
-    """A channel's rate is lower for a while; at 0 nothing comes at all."""
+    """A time in which a channel's rate is lower; at 0 nothing arrives."""
 
     channel: int
     from_us: int
@@ -41,7 +41,7 @@ class Dip:
 
 @dataclass(frozen=True, slots=True)
 class ChannelClock:
-    """Stretches of all channels, sorted by channel and time."""
+    """The intervals of all channels, sorted by channel and time."""
 
     begins_us: int
     rate: Ints
@@ -53,13 +53,13 @@ class ChannelClock:
     _is_running: Ints
 
     def media_us(self, channel: Ints, at_us: Ints) -> Ints:
-        """How much of it was broadcast so far."""
+        """Media time broadcast so far."""
         row, into_us = self._locate(channel, at_us)
         media_us: Ints = self._media_before_us[row] + into_us * self._is_running[row]
         return media_us
 
     def bytes_so_far(self, channel: Ints, at_us: Ints) -> Ints:
-        """How many bytes of it were received so far."""
+        """Bytes received so far."""
         row, into_us = self._locate(channel, at_us)
         media_us = self._media_before_us[row] + into_us * self._is_running[row]
         second, fraction_us = media_us // _SECOND_US, media_us % _SECOND_US
@@ -75,7 +75,7 @@ class ChannelClock:
 
 
 def channel_clock(begins_us: int, rate: Ints, broadcasts: Iterable[OnAir], dips: Iterable[Dip]) -> ChannelClock:
-    """Lay the stretches of each channel end to end."""
+    """The clock of these broadcasts, with their dips."""
     edges: list[list[tuple[int, int | None, int | None]]] = [[(begins_us, 0, 1000)] for _ in rate]
     for each in broadcasts:
         edges[each.channel] += [(each.from_us, 1, None), (each.to_us, 0, None)]

@@ -1,7 +1,7 @@
-"""The viewers of a simulated platform: when they come, how long they stay, and how it goes for them.
+"""The viewers of a simulated platform: when they arrive, how long they stay, and what they experience.
 
-Owns the evening peak, stays of minutes and of hours, viewers who are slow, who come in vain, who leave before the
-picture, and who come back when their connection or their server is lost. All follow from the seed.
+There is an evening peak; stays last minutes or hours; some viewers are slow, fail to start, leave before the first
+picture, or come back after their connection or server was lost. Everything follows from the seed.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from penstock.pipeline.simulator.plan import (
 
 
 class _Wishes(NamedTuple):
-    """Arrays by wish to watch: what, from when, for how long, whose."""
+    """Arrays by intended view: channel, time of the request, length of the stay, outcome, person."""
 
     channel: Ints
     asked_us: Ints
@@ -44,7 +44,7 @@ class _Wishes(NamedTuple):
 def make_views(
     platform: Platform, rng: np.random.Generator, boots: tuple[Boot, ...], channels: Channels, people: int
 ) -> Views:
-    """All viewers' connections."""
+    """The connections of all viewers."""
     wishes = _wishes(platform, rng, channels, people)
     wishes = _with_returns(boots, rng, channels.server[wishes.channel], wishes)
     channel, asked_us, stays_us, outcome, person = wishes
@@ -111,7 +111,7 @@ def _wishes(platform: Platform, rng: np.random.Generator, channels: Channels, pe
 
 
 def _arrivals(platform: Platform, rng: np.random.Generator, from_us: Ints, to_us: Ints) -> Ints:
-    """When viewers come: by the hour of the day, most of them around half past eight."""
+    """Arrival times, by the hour of the day; most are around 20:30."""
     minute = np.arange(platform.hours * 60 + 1)
     clock_hour = platform.first_hour + minute / 60
     weight = 0.12 + 0.25 * np.exp(-(((clock_hour - 12.5) / 2.0) ** 2)) + np.exp(-(((clock_hour - 20.5) / 1.7) ** 2))
@@ -125,7 +125,7 @@ def _arrivals(platform: Platform, rng: np.random.Generator, from_us: Ints, to_us
 
 
 def _with_returns(boots: tuple[Boot, ...], rng: np.random.Generator, server: Ints, wishes: _Wishes) -> _Wishes:
-    """Add those who come back: after a lost connection, and all whose server went down under them."""
+    """Adds the views of those who come back after a lost connection or a server that went down."""
     count = len(server)
     is_dropped = (rng.random(count) < 0.08) & (wishes.outcome == WATCHED)
     first_us = (wishes.stays_us * rng.uniform(0.1, 0.9, count)).astype(np.int64)
@@ -147,7 +147,7 @@ def _with_returns(boots: tuple[Boot, ...], rng: np.random.Generator, server: Int
 
 
 def make_addresses(rng: np.random.Generator, people: int) -> tuple[str, ...]:
-    """Mostly IPv4, some IPv6, a few from the house itself. Networks are shared, as with providers."""
+    """Mostly IPv4, some IPv6, a few private. Viewers share networks, as customers of a provider do."""
     network = rng.integers(0, max(people // 40, 4), people)
     host = rng.integers(1, 255, people)
     kind = rng.random(people)

@@ -1,7 +1,7 @@
 """From the plan of a simulated platform to its facts, an hour at a time.
 
-Owns the fields of every kind. An hour is one Arrow table for each kind, with the fields of `penstock.facts` in their
-order, sorted by boot and view; memory is that of the largest hour. Says nothing of files.
+Owns the fields of every kind. An hour is one Arrow table per kind, with the fields of `penstock.facts` in their order,
+sorted by boot and view. Memory is that of the largest hour.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock import __version__
 from penstock.facts import CONTRACT_VERSION
-from penstock.pipeline.hours import hour_of_us
+from penstock.pipeline.lake.hours import hour_of_us
 from penstock.pipeline.simulator.counters import GOP_US, SKIP_EVERY_US, Counters
 from penstock.pipeline.simulator.plan import (
     DRIFTING,
@@ -37,26 +37,26 @@ Column = Any
 
 @dataclass(frozen=True, slots=True)
 class KindOfFacts:
-    """The facts of one kind in an hour; what is beside the table is row by row as in it."""
+    """The facts of one kind in an hour; the other arrays have the rows of the table."""
 
     table: pa.Table
     boot: Ints
     """Rows of the plan's boots."""
     view_seq: pa.Array
     connection: Ints | None
-    """Rows of `identities`; None: facts of this kind carry no address."""
+    """Rows of `identities`; None: facts of this kind have no address."""
 
 
 @dataclass(frozen=True, slots=True)
 class HourOfFacts:
-    """All facts of an hour by kind."""
+    """The facts of an hour by kind."""
 
     hour: str
     kinds: Mapping[str, KindOfFacts]
 
 
 class FactsOfPlan:
-    """Tells the facts of a plan, hour after hour, and remembers what it told last of each view and publication."""
+    """Makes the facts of a plan hour by hour, and keeps the last reported counters of each view and publication."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -83,7 +83,7 @@ class FactsOfPlan:
             "recording_gap": self._recording_gap,
         }
         self.view_seq = np.zeros(views, np.int64)
-        """Number of each view's play_started; 0: not told."""
+        """seq of each view's play_started; 0: not reported."""
         self.is_play_told = np.zeros(views, bool)
         self.watched_us = np.zeros(views, np.int64)
         self.sent_bytes = np.zeros(views, np.int64)
@@ -92,10 +92,9 @@ class FactsOfPlan:
         self.sampled_us, self.viewers_sent_bytes, self.viewers_watched_us = (
             np.zeros(len(plan.publications.boot), np.int64) for _ in range(3)
         )
-        """When each publication was sampled last, and what was told of its viewers."""
+        """Of each publication the time of its last sample, and the sums over its viewers there."""
 
     def hours(self) -> Iterator[HourOfFacts]:
-        """Every hour in turn."""
         platform = self._plan.platform
         for from_us in range(platform.begins_us, platform.ends_us, HOUR_US):
             told = self._timeline.told(from_us, min(from_us + HOUR_US, platform.ends_us))
@@ -109,7 +108,7 @@ class FactsOfPlan:
             yield HourOfFacts(hour_of_us(from_us), kinds)
 
     def identities(self) -> pa.Table:
-        """What tells who is at the other end, by connection: those of viewers first, then those of publications."""
+        """Address, client, viewer and auth_subject by connection: first of viewers, then of publications."""
         return self._strings.identities()
 
     def _tell(self, kind: str, told: Told, seq: Ints) -> KindOfFacts:
@@ -206,6 +205,7 @@ class FactsOfPlan:
             "client": self._strings.client(of),
             **self._strings.stream(self._plan.publications.channel[told.of]),
             "publishing_type": same("live", len(of)),
+            "dimensions": pa.nulls(len(of), pa.string()),
         }
 
     def _publish_stopped(self, told: Told) -> dict[str, Column]:
@@ -240,7 +240,7 @@ class FactsOfPlan:
         frames = totals["video_frames"] - before["video_frames"]
         media_us = self._counters.media_us(told.of, told.at_us)
         since_us = np.maximum(told.at_us - plan.platform.moment(0.7), 0)
-        # The drifting encoder's audio runs away by a millisecond a second, for seven minutes.
+        # The drifting encoder's audio drifts by a millisecond a second, for seven minutes.
         is_drifting = (plan.channels.stream[channel] == DRIFTING) & (since_us < 420 * SECOND_US)
         skew_tenths = told.number * 7919 % 300 - 150 + np.where(is_drifting, since_us // 100_000, 0)
         return {
@@ -267,6 +267,7 @@ class FactsOfPlan:
             **strings.stream(views.channel[told.of]),
             "waited_us": views.waited_us[told.of],
             **strings.who(told.of),
+            "dimensions": strings.dimensions(told.of),
         }
 
     def _play_first_keyframe(self, told: Told) -> dict[str, Column]:
@@ -295,13 +296,14 @@ class FactsOfPlan:
             "peer_addr": connection["peer_addr"],
             "client": self._strings.client(told.of),
             **self._strings.who(told.of),
+            "dimensions": self._strings.dimensions(told.of),
         }
 
     def _viewer_sample(self, told: Told) -> dict[str, Column]:
         views, clock, of = self._plan.views, self._plan.clock, told.of
         watched_us = told.at_us - views.started_us[of]
         counters = self._counters.of_views(of, told.at_us, watched_us)
-        # The last sample of each view in the hour holds; rows are in the order of their views.
+        # Keep the last sample of each view in the hour; rows are sorted by view.
         is_last = np.append(of[1:] != of[:-1], True) if len(of) else np.zeros(0, bool)
         self.sent_bytes[of[is_last]], self.watched_us[of[is_last]] = (
             counters["sent_bytes"][is_last],
@@ -312,19 +314,21 @@ class FactsOfPlan:
         lag_ms = np.where(is_slow, watched_us % SKIP_EVERY_US // 5000, np.where(chance < 900, 0, chance % 45))
         has_no_place = counters["sent_bytes"] == 0
         rtt_us = views.rtt_us[of] + views.rtt_us[of] // 8 * chance // 1000
-        is_untold = views.port[of] % 64 == 0
+        lacks_tcp_info = views.port[of] % 64 == 0
         return {
             **self._view(told),
             "watched_us": watched_us,
             "sent_bytes": counters["sent_bytes"],
-            "acknowledged_bytes": pa.array(counters["sent_bytes"] + 3900 - chance, mask=is_untold),
+            "acknowledged_bytes": pa.array(counters["sent_bytes"] + 3900 - chance, mask=lacks_tcp_info),
             "lag_bytes": np.where(has_no_place, 0, lag_ms * clock.rate[views.channel[of]] // 1000),
             "lag_ms": pa.array(lag_ms, mask=has_no_place),
             "skips": counters["skips"],
             "skipped_bytes": counters["skipped_bytes"],
             "ping_ms": pa.array(rtt_us // 1000 + 1, mask=told.number < 3),
-            "rtt_us": pa.array(rtt_us, mask=is_untold),
-            "retransmits": pa.array(watched_us // np.where(is_slow, 3 * SECOND_US, 120 * SECOND_US), mask=is_untold),
+            "rtt_us": pa.array(rtt_us, mask=lacks_tcp_info),
+            "retransmits": pa.array(
+                watched_us // np.where(is_slow, 3 * SECOND_US, 120 * SECOND_US), mask=lacks_tcp_info
+            ),
         }
 
     def _recording_gap(self, told: Told) -> dict[str, Column]:

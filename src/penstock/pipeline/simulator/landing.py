@@ -1,7 +1,7 @@
-"""A simulated platform as the files that its servers would land: for demonstrations and tests.
+"""A simulated platform as the landing files of its servers, for demonstrations and tests.
 
-Owns how lines are spelled and cut into files: one for each boot and interval, named and dated as the server's writer
-does it. The last line of a server that was killed is torn.
+One file per boot and rotation interval, named and dated as the server's writer does it. The last line of a killed
+server is torn.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from penstock.pipeline.simulator.story import make_plan
 from penstock.pipeline.simulator.truth import Truth, truth_of
 
 _TORN_LINE: Final = b'{"event_id":"'
-# A file's time of change is kept in milliseconds by some readers, so that is how files land.
+# Some readers see modification times in milliseconds only, so files land at whole milliseconds.
 _MS_US: Final = 1000
 
 _Line = tuple[int, int, int, int, bytes]
@@ -28,7 +28,7 @@ _Line = tuple[int, int, int, int, bytes]
 
 
 def write_landing(platform: Platform, folder: Path) -> Truth:
-    """Write the facts of a platform below the folder. What they tell."""
+    """Write the facts of a platform below the folder, and return what the tables should say of them."""
     plan = make_plan(platform)
     told = FactsOfPlan(plan)
     files = _Files(plan, folder)
@@ -43,7 +43,7 @@ def write_landing(platform: Platform, folder: Path) -> Truth:
 
 
 def landed_at_us(plan: Plan, boot: Ints, at_us: Ints) -> Ints:
-    """When the file of a fact lands: at the end of its interval, or when its server ends."""
+    """When the file of a fact lands: at the end of its rotation interval, or when its server ends."""
     started_us, until_us = (
         np.array([getattr(each, name) for each in plan.boots]) for name in ("started_us", "told_until_us")
     )
@@ -69,7 +69,7 @@ class _Files:
         self._paths: dict[tuple[int, int], Path] = {}
 
     def write(self, boot: int, landed_us: int, lines: list[_Line]) -> None:
-        """Begin a file, or go on with one that reaches into another hour."""
+        """Start a file, or append to one that began in the hour before."""
         path = self._paths.get((boot, landed_us))
         if path is None:
             _, _, seq, at_us, _ = lines[0]
@@ -79,7 +79,7 @@ class _Files:
             file.writelines(line[-1] for line in lines)
 
     def close(self) -> None:
-        """Tear the last lines of killed servers, and date the files."""
+        """Tear the last lines of killed servers, and set the modification times."""
         newest: dict[int, Path] = {}
         for (boot, _), path in sorted(self._paths.items()):
             newest[boot] = path

@@ -1,7 +1,6 @@
-"""What a simulated platform is planned to do, as arrays: boots, channels, publications, viewers. No facts yet.
+"""The plan of a simulated platform as arrays: boots, channels, publications, viewers. Facts follow from it.
 
-Owns the shape of a plan; `story` and `crowd` make one. Times are microseconds since 1970, rows refer to rows of other
-arrays by their index, and amounts are integers.
+`story` and `crowd` make a plan. Times are microseconds since 1970; rows refer to rows of other arrays by index.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ SECOND_US: Final = 1_000_000
 HOUR_US: Final = 3600 * SECOND_US
 
 WATCHED, TURNED_AWAY, SCANNER = 0, 1, 2
-"""What becomes of a viewer's connection: it watches, it waits for a stream in vain, or it does not speak RTMP."""
+"""Outcome of a viewer's connection: it watches, it waits for a stream that never comes, or it does not speak RTMP."""
 
 LEFT, LOST, STREAM_OVER, NOT_FOUND, SHUT_DOWN = range(5)
 REASONS: Final = ("deleteStream", "connection lost", "ended by the server", "stream not found", "ended by the server")
@@ -28,12 +27,12 @@ REASONS: Final = ("deleteStream", "connection lost", "ended by the server", "str
 APPS: Final = ("live", "sports", "events")
 CLIENTS: Final = ("LNX 9,0,124,2", "WIN 32,0,0,371", "FMLE/3.0 (compatible; Lavf61.7.100)", "MAC 32,0,0,465")
 STALLED, COLLAPSING, DRIFTING, DESERTED, STORMY = range(5)
-"""Streams with an incident each; they are on the air for the whole time."""
+"""Streams with one incident each; they are on the air all the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """What is simulated. `viewers` is about how many views there are, from which the number of streams follows."""
+    """What is simulated. `viewers` is the approximate number of views; the number of streams follows from it."""
 
     day: date = date(2026, 11, 14)
     viewers: int = 2000
@@ -63,7 +62,7 @@ class Platform:
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """One start of a server. Facts stop at `told_until_us`; a killed one does not say that it ends."""
+    """One life of a server process. Facts end at `told_until_us`; a killed one has no server_stopped."""
 
     server_id: str
     boot_id: str
@@ -86,7 +85,7 @@ class Channels:
     server: Ints
     from_us: Ints
     to_us: Ints
-    """On the air; may be beyond the end of what is simulated."""
+    """On the air from and to; the end may be after the simulated time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,7 @@ class Plan:
 
 
 def boot_at(boots: tuple[Boot, ...], server: Ints, at_us: Ints) -> tuple[Ints, Ints]:
-    """The boot that a server is in, or will be in next, and how long from then that is."""
+    """The boot of a server at a time, or the next one, and how long until it starts."""
     boot = np.zeros(len(at_us), np.int64)
     wait_us = np.zeros(len(at_us), np.int64)
     for index, each in enumerate(boots):

@@ -1,7 +1,7 @@
-"""The story of a simulated platform: when servers go down, when streams are on the air, and what goes wrong with them.
+"""The plan of a simulated platform: when servers go down, when streams are on the air, and their incidents.
 
-Owns the incidents that the gold tables are about: an ingest that stalls, a bitrate that collapses, audio that drifts,
-an audience that leaves, an encoder that reconnects again and again, a server that is killed. All follow from the seed.
+One incident of each kind: an ingest stall, a bitrate collapse, drifting audio, a viewer exodus, a reconnect storm; and
+a killed server. Everything follows from the seed.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ from penstock.pipeline.simulator.plan import (
 
 
 def make_plan(platform: Platform) -> Plan:
-    """The plan of a platform, always the same one."""
+    """The plan of a platform, the same for the same seed."""
     rng = np.random.default_rng(platform.seed)
     boots = _boots(platform, rng)
     channels = _channels(platform, rng)
@@ -65,18 +65,18 @@ def _channels(platform: Platform, rng: np.random.Generator) -> Channels:
     from_us = np.array([platform.moment(each) for each in share])
     to_us = np.array([platform.moment(each) for each in share + length])
     from_us[: STORMY + 1], to_us[: STORMY + 1] = platform.begins_us + 10 * SECOND_US, later_us
-    # The two largest streams come in at two servers, so that an audience has to be added up over servers.
+    # The two largest streams are on two servers each, so that audiences have to be summed over servers.
     stream = np.concatenate([number, number[:2]])
     server = np.concatenate([number, number[:2] + 1]) % platform.servers
     return Channels(stream, server, from_us[stream], np.minimum(to_us, later_us)[stream])
 
 
 def _boots(platform: Platform, rng: np.random.Generator) -> tuple[Boot, ...]:
-    """The first server is restarted in order and the second is killed in the evening; the others run through."""
+    """The first server is restarted normally, the second is killed in the evening, the others keep running."""
     outages = {0: (platform.moment(0.2), 5, False), 1 % platform.servers: (platform.moment(0.86), 12, True)}
     boots = []
     for server in range(platform.servers):
-        # Whoever runs at the end goes on beyond it, so that some views and publications are still open.
+        # Servers run on after the simulated time, so that some views and publications are open at its end.
         later_us = platform.ends_us + 2 * HOUR_US
         spans = [(platform.begins_us + server * 1000, later_us, False, False)]
         if server in outages:

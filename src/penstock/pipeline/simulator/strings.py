@@ -1,6 +1,6 @@
-"""The texts in the facts of a simulated platform: names, addresses and ids.
+"""Names, addresses and ids in simulated facts.
 
-Owns that a text is made once and then looked up, since there are many more facts than texts.
+Each text is made once and looked up by row, since there are many more facts than texts.
 """
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from penstock.pipeline.simulator.plan import CLIENTS, SCANNER, Ints, Plan
 from penstock.pipeline.simulator.timeline import Connections
 
+CAMPAIGNS = ("spring", "newsletter", "partner")
 PUBLISHER = "FMLE/3.0 (compatible; FMSc/1.0)"
 
 
@@ -41,6 +42,9 @@ class Strings:
         self._conn_app = pc.if_else(pc.is_valid(self._client), apps, None)
         self._viewer = pa.array([plan.person_viewer[person] for person in views.person], pa.string())
         self._subject = pa.array([plan.person_subject[person] for person in views.person], pa.string())
+        campaigns = [f'{{"campaign":"{each}"}}' for each in CAMPAIGNS]
+        number = np.arange(len(views.boot)) % (len(CAMPAIGNS) + 1)
+        self._dimensions = pa.array([*campaigns, None]).take(pa.array(number))
         self._view_id = pa.array([])
         self._publication_id = pa.array([])
 
@@ -51,31 +55,26 @@ class Strings:
         self._publication_id = self.event_id(self._publication_boot, publication_seq)
 
     def event_id(self, boot: Ints, seq: Ints) -> pa.Array:
-        """The ids of facts."""
         return _dashed(self._event_prefix.take(pa.array(boot)), seq)
 
     def boot(self, boot: Ints) -> dict[str, pa.Array]:
-        """Server and boot."""
         return {"server_id": _looked_up(self._server_id, boot), "boot_id": _looked_up(self._boot_id, boot)}
 
     def stream(self, channel: Ints) -> dict[str, pa.Array]:
-        """App and stream."""
         return {"app": _looked_up(self._app, channel), "stream": _looked_up(self._stream, channel)}
 
     def view_id(self, view: Ints) -> pa.Array:
-        """Ids of views; null for those never let in."""
+        """Ids of views; null for plays that never started."""
         return self._view_id.take(pa.array(view))
 
     def publication_id(self, publication: Ints) -> pa.Array:
-        """Ids of publications."""
         return self._publication_id.take(pa.array(publication))
 
     def conn_id(self, connection: Ints) -> pa.Array:
-        """Ids of connections."""
         return self._conn_id.take(pa.array(connection))
 
     def connection(self, connection: Ints) -> dict[str, pa.Array]:
-        """Who is at the other end."""
+        """conn_id, peer_addr and protocol."""
         rows = pa.array(connection)
         return {
             "conn_id": self._conn_id.take(rows),
@@ -84,20 +83,24 @@ class Strings:
         }
 
     def client(self, connection: Ints) -> pa.Array:
-        """What it calls itself; null for one that does not speak RTMP."""
+        """Client names; null for connections that do not speak RTMP."""
         return self._client.take(pa.array(connection))
 
     def conn_app(self, connection: Ints) -> pa.Array:
-        """The app it connected to, likewise."""
+        """Apps of connections; null for connections that do not speak RTMP."""
         return self._conn_app.take(pa.array(connection))
 
     def who(self, view: Ints) -> dict[str, pa.Array]:
-        """Who watches."""
+        """viewer and auth_subject."""
         rows = pa.array(view)
         return {"viewer": self._viewer.take(rows), "auth_subject": self._subject.take(rows)}
 
+    def dimensions(self, view: Ints) -> pa.Array:
+        """What the URL says of where it came from; null for every fourth."""
+        return self._dimensions.take(pa.array(view))
+
     def identities(self) -> pa.Table:
-        """All of them, by connection."""
+        """Address, client, viewer and auth_subject of every connection."""
         nobody = pa.nulls(len(self._client) - len(self._viewer), pa.string())
         return pa.table(
             {
@@ -110,12 +113,11 @@ class Strings:
 
 
 def same(text: str, rows: int) -> pa.Array:
-    """One text for all rows."""
     return _looked_up(pa.array([text]), np.zeros(rows, np.int64))
 
 
 def _looked_up(texts: pa.Array, index: Ints) -> pa.Array:
-    """Kept as a dictionary, which costs as much as a number when it is written."""
+    """As a dictionary array, which is as cheap to write as numbers."""
     return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), texts)
 
 

@@ -1,7 +1,7 @@
-"""When a simulated platform tells what: the times and numbers of facts, without their fields.
+"""Times and numbers of simulated facts, without their fields.
 
-Owns which facts a server lives to tell, the intervals of samples, and the numbering: facts of a boot are numbered by
-their time, as the server does it.
+Owns which facts a server reports before it is killed, the intervals of samples, and the numbering: by time within a
+boot, as the server does it.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ _ORDER: Final = (
     "limit_hit",
     "server_stopped",
 )
-"""What comes first when two facts have the same microsecond."""
+"""Order of facts of the same microsecond."""
 _ORDER_BITS: Final = 4
 _HOUR_BITS: Final = 32
 
@@ -54,11 +54,11 @@ class Told:
     """The facts of one kind in one hour, as rows of a plan's arrays."""
 
     of: Ints
-    """Which view, publication, connection, segment or boot."""
+    """Row of the view, publication, connection, segment or boot."""
     boot: Ints
     at_us: Ints
     number: Ints
-    """Which sample of its view or publication; 0 for other kinds."""
+    """Number of the sample within its view or publication; 0 for other kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Connections:
 
     boot: Ints
     number: Ints
-    """As in the connection's id."""
+    """Number at the end of conn_id."""
     opened_us: Ints
     closed_us: Ints
 
@@ -87,7 +87,7 @@ class Segments:
 
 
 class Timeline:
-    """The facts of a plan by the hour."""
+    """The facts of a plan, hour by hour."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -97,7 +97,7 @@ class Timeline:
         self.segments = _segments(plan)
 
     def told(self, from_us: int, to_us: int) -> dict[str, Told]:
-        """What happens within the hour, and is told."""
+        """The facts that are reported within an hour, by kind."""
         views, publications, boots, moment = (
             self._plan.views,
             self._plan.publications,
@@ -106,7 +106,7 @@ class Timeline:
         )
         connections, segments = self.connections, self.segments
         each_boot = np.arange(len(boots))
-        # The last server's clock is set by hand, and the first one turns away a crowd.
+        # The last server's clock is set by hand, and the first one hits a connection limit.
         clock_set_us = np.where(each_boot == len(boots) - 1, moment(0.4), 0)
         crowd_us = np.where(each_boot == 0, moment(0.1), 0)
         first_key_us = views.started_us - views.waited_us + views.startup_us
@@ -146,21 +146,21 @@ class Timeline:
         started_us, ended_us = sampled.started_us, sampled.ended_us
         is_there = (started_us < to_us) & (ended_us > from_us)
         of = np.flatnonzero(is_there if holds is None else is_there & holds)
-        # One more at either side than can fall into the hour, since samples are some milliseconds late.
+        # One more on either side than fit into the hour, because samples are some milliseconds late.
         first = np.maximum((from_us - started_us[of]) // every_us - 1, 1)
         last = (np.minimum(to_us, ended_us[of]) - started_us[of]) // every_us + 1
         count = np.maximum(last - first + 1, 0)
         which = np.repeat(of, count)
         number = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
         at_us = sampled_at_us(started_us[which], number, every_us)
-        # The end of what is sampled is told by a fact of its own; a sample just before it would not be taken.
+        # The end has a fact of its own; the server takes no sample just before it.
         keep = (at_us >= from_us) & (at_us < to_us) & (at_us < ended_us[which] - 1000)
         keep &= at_us < self._told_until_us[sampled.boot[which]]
         which = which[keep]
         return Told(which, sampled.boot[which], at_us[keep], number[keep])
 
     def number(self, from_us: int, told: Mapping[str, Told]) -> dict[str, Ints]:
-        """The numbers of an hour's facts. Hours have to come in their order."""
+        """The seq of each fact of an hour. Hours have to come in order."""
         keys = [
             (each.boot << (_HOUR_BITS + _ORDER_BITS)) | ((each.at_us - from_us) << _ORDER_BITS) | _ORDER.index(kind)
             for kind, each in told.items()
@@ -177,7 +177,7 @@ class Timeline:
 
 
 def sampled_at_us(started_us: Ints, number: Ints, every_us: int) -> Ints:
-    """When the sample of that number is taken: due at the interval, and up to 20 ms late."""
+    """Time of a sample by its number: at the interval, up to 20 ms late."""
     at_us: Ints = started_us + number * every_us + (number * 7919 + started_us // 7) % 20_000
     return at_us
 
@@ -194,7 +194,7 @@ def _connections(plan: Plan) -> Connections:
 
 
 def _segments(plan: Plan) -> Segments:
-    """Files of a quarter of an hour. One that a killed server left is repaired when it starts again."""
+    """Recorded files of 15 minutes. What a killed server left is repaired at its next start."""
     publications, boots = plan.publications, plan.boots
     span_us = publications.ended_us - publications.started_us
     count = -(-span_us // _SEGMENT_US)

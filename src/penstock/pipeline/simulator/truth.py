@@ -1,4 +1,4 @@
-"""What a simulated platform did, counted without any table: the measure for those that count it from facts."""
+"""What the tables of a simulated platform should say, counted from the plan and not from facts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from penstock.pipeline.simulator.plan import TURNED_AWAY, WATCHED, Plan
 
 @dataclass(frozen=True, slots=True)
 class StreamTruth:
-    """One stream over all servers. What a killed server did not tell is not counted.
+    """One stream over all servers, without what a killed server had not reported.
 
-    What it told of a stream, and of none of its viewers yet, is counted apart.
+    What a killed server had reported of a stream, but not yet of its viewers, is counted apart as unreported.
     """
 
     views: int
@@ -21,25 +21,25 @@ class StreamTruth:
     watched_us: int
     egress_bytes: int
     ingress_bytes: int
-    untold_bytes: int
-    untold_us: int
+    unreported_bytes: int
+    unreported_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Everything that was told."""
+    """Everything that was reported."""
 
     facts: int
-    """Lines without fault; a torn one is not counted."""
+    """Valid lines; a torn one is not counted."""
     streams: Mapping[tuple[str, str], StreamTruth]
     """By app and stream."""
 
 
 def truth_of(plan: Plan, told: FactsOfPlan, facts: int) -> Truth:
-    """The sums of what was told last of each view and publication."""
+    """The sums over the last reported counters of each view and publication."""
     views, publications = plan.views, plan.publications
     streams = {}
-    untold = list(_untold(plan, told))
+    unreported = list(_unreported(plan, told))
     for stream, name in enumerate(zip(plan.stream_apps, plan.stream_names, strict=True)):
         of_stream = (plan.channels.stream[views.channel] == stream) & told.is_play_told
         came_in = plan.channels.stream[publications.channel] == stream
@@ -49,14 +49,14 @@ def truth_of(plan: Plan, told: FactsOfPlan, facts: int) -> Truth:
             watched_us=int(told.watched_us[of_stream].sum()),
             egress_bytes=int(told.sent_bytes[of_stream].sum()),
             ingress_bytes=int(told.received_bytes[came_in].sum()),
-            untold_bytes=sum(sent_bytes for of, sent_bytes, _ in untold if of == stream),
-            untold_us=sum(watched_us for of, _, watched_us in untold if of == stream),
+            unreported_bytes=sum(sent_bytes for of, sent_bytes, _ in unreported if of == stream),
+            unreported_us=sum(watched_us for of, _, watched_us in unreported if of == stream),
         )
     return Truth(facts, streams)
 
 
-def _untold(plan: Plan, told: FactsOfPlan) -> Iterator[tuple[int, int, int]]:
-    """Of each publication that a killed server left: its stream, and what its viewers had beyond their own samples."""
+def _unreported(plan: Plan, told: FactsOfPlan) -> Iterator[tuple[int, int, int]]:
+    """Per publication that a killed server left: its stream, and the bytes and watch time missing in viewer samples."""
     views, publications = plan.views, plan.publications
     for publication, index in enumerate(publications.boot.tolist()):
         boot, channel = plan.boots[index], publications.channel[publication]

@@ -1,6 +1,6 @@
-"""Recordings and live streams as rows: the formats flv, rtmp, frames, loudness and stretches.
+"""Recordings and live streams as rows: the formats flv, rtmp, frames, loudness and media_defects.
 
-Importing this imports no source, since a worker that reads one has no use for the others.
+Importing this imports no source: a worker that reads one does not need the others.
 """
 
 from importlib import import_module
@@ -10,21 +10,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SOURCES: Final = {
-    "flv": "FlvSource",
-    "rtmp": "RtmpSource",
-    "frames": "FramesSource",
-    "loudness": "LoudnessSource",
-    "stretches": "StretchesSource",
+    "flv.source": "FlvSource",
+    "rtmp.source": "RtmpSource",
+    "decoded.frames": "FramesSource",
+    "decoded.loudness": "LoudnessSource",
+    "decoded.media_defects": "MediaDefectsSource",
 }
 
 
 def register_sources(spark: "SparkSession") -> None:
-    """Make every format known to a session. Doing it again changes nothing."""
-    # A source that takes filters is refused by sessions in which this is off.
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    names = {**_SOURCES, "flv": "PushingFlvSource"} if _part("own_plans").have_own_plans(spark) else _SOURCES
-    _part("known").make_known(spark, [getattr(_part(module), source) for module, source in names.items()])
+    """Register every format in a session. Repeating it changes nothing."""
+    sources = [getattr(_module(name), source) for name, source in _SOURCES.items()]
+    _module("registration").register_data_sources(spark, sources)
 
 
-def _part(name: str) -> Any:
+def _module(name: str) -> Any:
     return import_module(f"{__name__}.{name}")

@@ -1,7 +1,7 @@
-"""Columns of Arrow from numpy's arrays and Python's values, and Spark's types as Arrow's.
+"""Arrow columns from numpy arrays and Python values, and Arrow's types for Spark's.
 
-Owns the way without pandas: `pyarrow.array` imports it at its first call, which costs each worker a third of a second.
-Numbers are handed over without a copy.
+Does without `pyarrow.array`, which imports pandas at its first call: a third of a second for each worker. Numbers are
+not copied.
 """
 
 from collections.abc import Sequence
@@ -36,12 +36,12 @@ def numbers(values: NDArray[Any], is_null: NDArray[np.bool_] | None = None) -> p
 
 
 def truths(values: NDArray[np.bool_]) -> pa.Array:
-    """True or false."""
+    """Booleans."""
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, _bits(values)])
 
 
 def words(choice: Sequence[str | None], codes: NDArray[np.int8]) -> pa.Array:
-    """Strings by their number in a choice of a few."""
+    """Strings, each given by its position in a short list."""
     return strings(choice).take(numbers(codes))
 
 

@@ -1,9 +1,9 @@
-"""Files of recordings, by path or URI: found, opened, read at a place.
+"""Files of recordings, by path or URI: found, opened, read at an offset.
 
-Owns the way from what a user names (a file, a folder, a glob, a list of them) to files, and the one way to their bytes.
-A name that is there is taken as it is, whatever characters it has. Everything goes through pyarrow.fs, so a recording
-may lie on any file system that it knows. Files are read, never mapped: a mapped file that shrinks or whose disk fails
-ends the process.
+Owns the way from what a user names (a file, a folder, a glob, a list of them) to files, and all access to their bytes.
+A name that exists is taken literally, whatever characters it has. Everything goes through pyarrow.fs, so a recording
+may be on any file system that pyarrow supports. Files are read, never mapped: a mapped file that shrinks, or whose disk
+fails, ends the process.
 """
 
 import json
@@ -77,7 +77,7 @@ def file_system(location: Location) -> FileSystem:
 
 
 def paths_of(options: Mapping[str, str]) -> list[str]:
-    """What was given to `load`: one path, or several."""
+    """The paths given to `load`: one, or several."""
     if "paths" in options:
         return [str(path) for path in json.loads(options["paths"])]
     if "path" in options:
@@ -99,7 +99,7 @@ def _find(path: str) -> Iterator[FoundFile]:
     base = locate(("/".join(before) or "/") if before else ".")
     info = file_system(base).get_file_info(base.path)
     if info.type is FileType.NotFound:
-        raise ConfigError(f"nothing is at {path}")
+        raise ConfigError(f"there is no file or folder {path}")
     if info.type is FileType.File:
         yield FoundFile(base, info.size)
         return
@@ -113,7 +113,7 @@ def _find(path: str) -> Iterator[FoundFile]:
 def _first_glob(parts: Sequence[str]) -> int:
     """Which part of a path is the first that is a glob; how many there are if none is."""
     for index, part in enumerate(parts):
-        # A folder may be called as a glob is written: what is there by that very name is meant.
+        # A folder may have a name that looks like a glob; one that exists is meant literally.
         if _GLOB_CHARACTERS & set(part) and not _is_there("/".join(parts[: index + 1])):
             return index
     return len(parts)
@@ -142,7 +142,7 @@ def _is_recording(path: str, base: str, pattern: str) -> bool:
 
 
 class OpenFile:
-    """A file open for reading at any place. Raises the file system's OSError."""
+    """A file open for reading at any offset. Raises the file system's OSError."""
 
     __slots__ = ("_file", "file_bytes")
 

@@ -1,4 +1,4 @@
-"""Small expressions that several transforms share: times, whole numbers, names of things."""
+"""Expressions that several transforms share: times, integer division, ids."""
 
 from typing import Final
 
@@ -6,10 +6,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 VIEW: Final = ["boot_key", "view_seq"]
-"""The numeric name of a view."""
+"""The numeric key of a view."""
 
 VIEW_KEYS: Final = ["view_seq", "boot_key"]
-"""The same for grouping and joining: Spark sorts by a few bytes of the first column, and boots are few."""
+"""The same for grouping and joining: Spark's sort compares an 8-byte prefix of the first column, so the column with
+more values comes first."""
 
 MINUTE_US: Final = 60_000_000
 _HOUR_US: Final = 60 * MINUTE_US
@@ -26,25 +27,25 @@ def micros_of(time: Column | str) -> Column:
 
 
 def hour_of(time: Column | str) -> Column:
-    """The partition that a time falls into, as in 2026-11-15T20; the session is in UTC."""
+    """The hour of a time, as text like 2026-11-15T20; the session's time zone is UTC."""
     return F.date_format(time, "yyyy-MM-dd'T'HH")
 
 
 def hour_number(time: str) -> Column:
-    """The same as a number, hours since 1970: much quicker to make for each of millions of rows."""
+    """The hour of a time as a number, hours since 1970: much cheaper than text over millions of rows."""
     return F.expr(f"unix_micros({time}) div {_HOUR_US}")
 
 
 def whole(dividend: Column, divisor: Column) -> Column:
-    """The quotient without its fraction; null where the divisor is 0."""
+    """Integer division; null where the divisor is 0."""
     return F.call_function("div", dividend, F.nullif(divisor, F.lit(0)))
 
 
 def event_id(seq: Column | str) -> Column:
-    """The name of the fact of that number, in a frame with its server and boot."""
+    """The event_id of the fact with that number, in a frame with server_id and boot_id."""
     return F.concat_ws("-", "server_id", "boot_id", seq)
 
 
 def seq_of(name: Column | str) -> Column:
-    """The number at the end of an event_id, which is a short name within its boot."""
+    """The number at the end of an event_id, unique within its boot."""
     return F.substring_index(name, "-", -1).cast("bigint")

@@ -1,0 +1,1 @@
+"""Runs: cycles, compaction, retention, erasure."""

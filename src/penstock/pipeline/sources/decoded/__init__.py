@@ -1,0 +1,1 @@
+"""Pictures and sound of recordings as rows."""

@@ -1,0 +1,53 @@
+"""`penstock pipeline` as a command: what it says when a package is missing, and when one is broken."""
+
+import errno
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock import cli
+
+LINEAGE = ["pipeline", "lineage"]
+
+
+def test_lineage_is_printed_as_text_or_mermaid(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(LINEAGE) == 0
+    assert "gold.usage\n  gold.audience\n" in capsys.readouterr().out
+    assert cli.main([*LINEAGE, "--format", "mermaid"]) == 0
+    assert capsys.readouterr().out.startswith("flowchart LR\n")
+
+
+def test_a_package_that_is_missing_is_told_with_what_brings_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.delitem(sys.modules, "penstock.pipeline.simulator.landing", raising=False)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    assert cli.main(["pipeline", "simulate", "--data", str(tmp_path)]) == 69
+    assert capsys.readouterr().err == (
+        "penstock: numpy is not installed; it comes with: pip install 'penstock[pipeline]'\n"
+    )
+
+
+def test_a_package_that_is_there_and_lacks_a_part_is_not_told_as_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "orjson"
+    package.mkdir()
+    (package / "__init__.py").write_text("import orjson.gone\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("penstock.pipeline.simulator.landing", "orjson"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(ModuleNotFoundError, match=r"orjson\.gone"):
+        cli.main(["pipeline", "simulate", "--data", str(tmp_path)])
+
+
+def test_a_full_disk_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path))
+
+    monkeypatch.setattr("penstock.pipeline.simulator.landing.write_landing", fail)
+    assert cli.main(["pipeline", "simulate", "--data", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"penstock: pipeline simulate: [Errno 28] No space left on device: '{tmp_path}'\n"
