@@ -24,11 +24,11 @@ from bench.run import Cores, Figures, measure
 from bench.scenarios import SCENARIOS
 from bench.servers import CONTESTANTS, PENSTOCK
 from penstock.commands.pipeline_child import NICENESS
-from penstock.pipeline.lake import Lake
-from penstock.pipeline.session import SparkSettings, close_session, open_session
+from penstock.pipeline.engine.session import SparkSettings, close_session, open_session
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.storage import Storage
 from penstock.pipeline.simulator import Platform
 from penstock.pipeline.simulator.bronze import SimulatedBronze
-from penstock.pipeline.storage import Storage
 
 ANYWHERE = Cores(None, None)
 
@@ -62,7 +62,7 @@ def write_bronze(data: Path, viewers: int) -> int:
     """Facts of a simulated day, straight as bronze. How many."""
     spark = open_session(SparkSettings(is_short_lived=True))
     try:
-        bronze = SimulatedBronze(spark, Platform(viewers=viewers), Lake(Storage(data / "lake")))
+        bronze = SimulatedBronze(Platform(viewers=viewers), Lake(Storage(data / "lake")))
         for _ in bronze.write_hours():
             pass
         return bronze.truth.facts

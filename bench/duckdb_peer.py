@@ -12,9 +12,9 @@ from pathlib import Path
 import duckdb
 
 from bench.duckdb_tables import MACROS, STATEMENTS
-from penstock.pipeline.commits import Snapshot
-from penstock.pipeline.hours import HOUR_US, us_of_hour
-from penstock.pipeline.plan import lost_boots
+from penstock.pipeline.build.plan import lost_boots
+from penstock.pipeline.lake.hours import HOUR_US, us_of_hour
+from penstock.pipeline.lake.state import State
 
 MINUTES_PER_HOUR = 60
 
@@ -42,7 +42,7 @@ class DuckDbPeer:
 
     def show_samples(self) -> None:
         """Make the viewer samples of bronze known as `samples`."""
-        files = f"{self._lake}/bronze/kind=viewer_sample/*/*.parquet"
+        files = f"{self._lake}/bronze/facts/kind=viewer_sample/*/*.parquet"
         self._connection.execute(
             f"CREATE OR REPLACE VIEW samples AS SELECT * FROM read_parquet('{files}', hive_partitioning = true)"
         )
@@ -53,18 +53,19 @@ class DuckDbPeer:
         rows = self._connection.execute(question).fetchall()
         return sorted(rows, key=repr), _since(began)
 
-    def rebuild(self, snapshot: Snapshot, hours: Collection[str], as_of_us: int, silent_us: int, target: Path) -> Taken:
+    def rebuild(self, state: State, hours: Collection[str], as_of_us: int, silent_us: int, target: Path) -> Taken:
         """Make every table anew from bronze and write it below the target."""
         began = _now()
         run = self._connection.execute
-        lost = {boot.boot_key for boot in lost_boots(snapshot.boots.values(), as_of_us, silent_us)}
+        lost = {boot.boot_key for boot in lost_boots(state.boots.values(), as_of_us, silent_us)}
         run("CREATE OR REPLACE TABLE boots (boot_key BIGINT, server_id VARCHAR, boot_id VARCHAR, is_lost BOOLEAN)")
-        for boot in snapshot.boots.values():
+        for boot in state.boots.values():
             row = [boot.boot_key, boot.server_id, boot.boot_id, boot.boot_key in lost]
             run("INSERT INTO boots VALUES (?, ?, ?, ?)", row)
         first_minute = us_of_hour(min(hours)) // HOUR_US * MINUTES_PER_HOUR
         until_minute = (us_of_hour(max(hours)) // HOUR_US + 1) * MINUTES_PER_HOUR
-        run(MACROS.replace("CREATE MACRO", "CREATE OR REPLACE MACRO").replace("{bronze}", str(self._lake / "bronze")))
+        bronze = str(self._lake / "bronze/facts")
+        run(MACROS.replace("CREATE MACRO", "CREATE OR REPLACE MACRO").replace("{bronze}", bronze))
         for table, statement in STATEMENTS.items():
             name = table.partition(".")[2]
             query = statement.format(first_minute=first_minute, until_minute=until_minute)
@@ -91,6 +92,8 @@ class DuckDbPeer:
         mine = read(f"SELECT * FROM read_parquet({names}, hive_partitioning = false)")
         columns = []
         for column, kind in zip(mine.columns, mine.types, strict=True):
+            if column == "hour":  # of silver and rollups; the peer has it in the names of its folders
+                continue
             text = f'"{column}"'
             # Spark's times are instants, DuckDB's own have no zone: both are UTC.
             columns.append(f"{text}::TIMESTAMP AS {text}" if "TIME ZONE" in str(kind) else text)

@@ -102,16 +102,19 @@ WITH seen AS (
         make_timestamp(p.at_us) AS stopped_at, coalesce(k.startup_us, p.startup_us) AS startup,
         coalesce(len(lags), 0) AS behind
     FROM seen s LEFT JOIN behind USING (boot_key, view_seq)
-    LEFT JOIN (SELECT boot_key, view_seq, conn_id, client, protocol, network, auth_subject, viewer_key
-        FROM facts('play_started')) a USING (boot_key, view_seq)
+    LEFT JOIN (SELECT boot_key, view_seq, conn_id, client, protocol, network, country, asn, dimensions, auth_subject,
+        viewer_key FROM facts('play_started')) a USING (boot_key, view_seq)
     LEFT JOIN (SELECT boot_key, view_seq, startup_us FROM facts('play_first_keyframe')) k USING (boot_key, view_seq)
-    LEFT JOIN (SELECT boot_key, view_seq, at_us, startup_us, reason, conn_id, client, protocol, network, auth_subject,
-        viewer_key FROM facts('play_stopped') WHERE view_seq IS NOT NULL) p USING (boot_key, view_seq)
+    LEFT JOIN (SELECT boot_key, view_seq, at_us, startup_us, reason, conn_id, client, protocol, network, country, asn,
+        dimensions, auth_subject, viewer_key FROM facts('play_stopped') WHERE view_seq IS NOT NULL) p
+        USING (boot_key, view_seq)
     JOIN boots b USING (boot_key)
 )
 SELECT server_id || '-' || boot_id || '-' || view_seq AS view_id, boot_key, view_seq, server_id, boot_id,
     coalesce(conn_id, conn_id_1) AS conn_id, app, stream, coalesce(client, client_1) AS client,
     coalesce(protocol, protocol_1) AS protocol, coalesce(network, network_1) AS network,
+    coalesce(country, country_1) AS country, coalesce(asn, asn_1) AS asn,
+    coalesce(dimensions, dimensions_1) AS dimensions,
     coalesce(auth_subject, auth_subject_1) AS auth_subject,
     coalesce(viewer_key, viewer_key_1, 'u:' || server_id || '-' || boot_id || '-' || view_seq) AS viewer_key,
     started_at, greatest(last_at, stopped_at) AS last_seen_at,
@@ -131,7 +134,8 @@ SELECT server_id || '-' || boot_id || '-' || view_seq AS view_id, boot_key, view
     strftime(started_at, '%Y-%m-%dT%H') AS hour
 FROM let_in
 UNION ALL
-SELECT event_id, boot_key, seq, server_id, boot_id, conn_id, app, stream, client, protocol, network, auth_subject,
+SELECT event_id, boot_key, seq, server_id, boot_id, conn_id, app, stream, client, protocol, network, country, asn,
+    dimensions, auth_subject,
     coalesce(viewer_key, 'u:' || event_id), make_timestamp(at_us), make_timestamp(at_us), make_timestamp(at_us), false,
     reason, true, false, NULL, NULL, 0, 0.0, sent_bytes, skips, skipped_bytes, 0, NULL, NULL, NULL, 0, 'none', NULL,
     NULL, NULL, false, strftime(make_timestamp(at_us), '%Y-%m-%dT%H')
@@ -150,8 +154,8 @@ WITH sampled AS (
     SELECT *, stop.at_us IS NOT NULL AS is_stopped, stop.at_us IS NULL AND boots.is_lost AS is_ended_by_loss,
         coalesce(start.at_us, stop.at_us - stop.duration_us, sampled.first_us) AS started_us,
         greatest(start.at_us, stop.at_us, sampled.last_us) AS seen_us
-    FROM (SELECT boot_key, seq AS publication_seq, at_us, conn_id, app, stream, client, protocol, network,
-        publishing_type FROM facts('publish_started')) start
+    FROM (SELECT boot_key, seq AS publication_seq, at_us, conn_id, app, stream, client, protocol, network, country,
+        asn, dimensions, publishing_type FROM facts('publish_started')) start
     FULL JOIN (SELECT boot_key, split_part(publication_id, '-', -1)::BIGINT AS publication_seq, at_us, conn_id, app,
         stream, duration_us, reason, received_bytes, messages, video_frames, audio_frames, keyframes, timestamp_jumps
         FROM facts('publish_stopped')) stop USING (boot_key, publication_seq)
@@ -160,8 +164,8 @@ WITH sampled AS (
 )
 SELECT server_id || '-' || boot_id || '-' || publication_seq AS publication_id, server_id, boot_id,
     coalesce(conn_id, conn_id_1) AS conn_id, coalesce(app, app_1, app_2) AS app,
-    coalesce(stream, stream_1, stream_2) AS stream, client, protocol, network, publishing_type,
-    make_timestamp(started_us) AS started_at, make_timestamp(seen_us) AS last_seen_at,
+    coalesce(stream, stream_1, stream_2) AS stream, client, protocol, network, country, asn, dimensions,
+    publishing_type, make_timestamp(started_us) AS started_at, make_timestamp(seen_us) AS last_seen_at,
     CASE WHEN is_stopped OR is_ended_by_loss THEN make_timestamp(seen_us) END AS ended_at,
     NOT (is_stopped OR is_ended_by_loss) AS is_open,
     CASE WHEN is_ended_by_loss THEN 'server_lost' ELSE reason END AS end_reason,
@@ -245,27 +249,27 @@ FROM told LEFT JOIN sessions USING (server_id, boot_id, conn_id)
 """
 
 HISTOGRAM_HOURS = """
-WITH cuts AS (
+WITH valued AS (
     SELECT boot_key, view_seq, app, stream, started_at, startup_us, [
         {{'d': 'all', 'v': 'all'}}, {{'d': 'client', 'v': coalesce(client, 'unknown')}},
         {{'d': 'protocol', 'v': coalesce(protocol, 'unknown')}}, {{'d': 'server', 'v': server_id}},
-        {{'d': 'network', 'v': coalesce(provider(network), 'unknown')}}] AS cuts
+        {{'d': 'network', 'v': coalesce(provider(network), 'unknown')}}] AS pairs
     FROM views
 ), counts AS (
-    SELECT cuts, app, stream, date_trunc('hour', started_at) AS hour_at, 'startup_us' AS metric,
-        bucket(startup_us) AS bucket, 1 AS n FROM cuts WHERE startup_us IS NOT NULL
+    SELECT pairs, app, stream, date_trunc('hour', started_at) AS hour_at, 'startup_us' AS metric,
+        bucket(startup_us) AS bucket, 1 AS n FROM valued WHERE startup_us IS NOT NULL
     UNION ALL
-    SELECT cuts, app, stream, hour_at, metric, bucket, n FROM (
+    SELECT pairs, app, stream, hour_at, metric, bucket, n FROM (
         SELECT boot_key, view_seq, date_trunc('hour', minute) AS hour_at, 'rtt_us' AS metric,
             bucket(rtt_us_sum // rtt_samples) AS bucket, count(*) AS n
         FROM view_minutes WHERE rtt_samples > 0 GROUP BY ALL
         UNION ALL
         SELECT boot_key, view_seq, hour_at, 'lag_ms', bucket, samples FROM view_lags
-    ) JOIN cuts USING (boot_key, view_seq)
+    ) JOIN valued USING (boot_key, view_seq)
 )
-SELECT app, stream, hour_at, cut.d AS dimension, cut.v AS value, metric, bucket, sum(n)::BIGINT AS count,
+SELECT app, stream, hour_at, pair.d AS dimension, pair.v AS value, metric, bucket, sum(n)::BIGINT AS count,
     strftime(hour_at, '%Y-%m-%dT%H') AS hour
-FROM (SELECT app, stream, hour_at, metric, bucket, n, unnest(cuts) AS cut FROM counts) GROUP BY ALL
+FROM (SELECT app, stream, hour_at, metric, bucket, n, unnest(pairs) AS pair FROM counts) GROUP BY ALL
 """
 
 AUDIENCE = """
@@ -449,7 +453,7 @@ WITH timed AS (
         coalesce(max(peak) FILTER (later = 1), 0) AS before, coalesce(max(peak) FILTER (later = 2), 0) AS earlier
     FROM (SELECT app, stream, epoch_us(minute) // 60000000 + later AS minute, later, viewers_peak AS peak
         FROM audience, range(3) AS r(later)) GROUP BY ALL
-), spells AS (
+), episodes AS (
     SELECT app, stream, 'ingest_stalled' AS kind, at_us - interval_us AS from_us, at_us AS to_us,
         NULL::BIGINT AS figure, NULL::BIGINT AS reference FROM suspects WHERE is_stalled
     UNION ALL
@@ -478,7 +482,7 @@ WITH timed AS (
     SELECT *, sum(is_apart) OVER (PARTITION BY app, stream, kind ORDER BY from_us, to_us ROWS UNBOUNDED PRECEDING)
         AS island FROM (
         SELECT *, coalesce(from_us > max(to_us) OVER (PARTITION BY app, stream, kind ORDER BY from_us, to_us
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) + 500000, true)::INT AS is_apart FROM spells)
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) + 500000, true)::INT AS is_apart FROM episodes)
 ), found AS (
     SELECT app, stream, kind, min(from_us) AS from_us, max(to_us) AS to_us, min(figure) AS least, max(figure) AS most,
         max(reference) AS reference
@@ -521,14 +525,14 @@ WITH sampled AS (
     WHERE NOT v.is_failed_start AND v.started_at <= s.sampled_at
         AND (v.end_reason = 'server_lost' OR coalesce(v.ended_at, v.last_seen_at) > s.sampled_at)
     GROUP BY boot_id, server_id, s.app, s.stream, s.sent_bytes, s.watched_us
-), untold AS (
+), unreported AS (
     SELECT app, stream, date_trunc('minute', seen) AS minute, sum(greatest(sent_bytes - told_bytes, 0)) AS sent_bytes,
         sum(greatest(watched_us - told_us, 0)) AS watched_us
     FROM on_servers GROUP BY ALL
 ), minutes AS (
     SELECT app, stream, minute::DATE AS day, 0 AS ingress_bytes, egress_bytes + coalesce(sent_bytes, 0) AS egress_bytes,
-        audience.watched_us + coalesce(untold.watched_us, 0) AS watched_us, is_estimated
-    FROM audience LEFT JOIN untold USING (app, stream, minute)
+        audience.watched_us + coalesce(unreported.watched_us, 0) AS watched_us, is_estimated
+    FROM audience LEFT JOIN unreported USING (app, stream, minute)
     UNION ALL SELECT app, stream, minute::DATE, ingress_bytes, 0, 0, is_estimated FROM stream_health
 ), days AS (
     SELECT app, stream, day, sum(ingress_bytes)::BIGINT AS ingress_bytes, sum(egress_bytes)::BIGINT AS egress_bytes,

@@ -18,12 +18,11 @@ from pyspark.sql import SparkSession
 
 from penstock.media.flv import AUDIO_TAG, VIDEO_TAG
 from penstock.media.flv_writer import FlvFileWriter
-from penstock.pipeline.session import SparkSettings, open_session
+from penstock.pipeline.engine.session import SparkSettings, open_session
 from penstock.pipeline.sources import register_sources
 from penstock.pipeline.sources.files import find_files
-from penstock.pipeline.sources.flv_batches import read_part
-from penstock.pipeline.sources.flv_filters import PushedFilters
-from penstock.pipeline.sources.flv_plan import DEFAULT_SPLIT_BYTES, named_files, plan
+from penstock.pipeline.sources.flv.batches import read_part
+from penstock.pipeline.sources.flv.plan import DEFAULT_SPLIT_BYTES, named_files, plan
 
 CORES = 2
 VIDEO_BITS_PER_S = 5_872_000
@@ -95,10 +94,8 @@ def _write(path: Path, file_bytes: int, frames: Iterator[tuple[int, int, bytes]]
 
 def read_in_process(path: Path) -> Speed:
     """All batches of a recording, by the processor time that they take."""
-    parts = plan(named_files(find_files([str(path)])), 0, PushedFilters())
-    batches = (
-        batch for part in parts for batch in read_part(part, PushedFilters(), has_payload=False, is_numbered=True)
-    )
+    parts = plan(named_files(find_files([str(path)])), 0)
+    batches = (batch for part in parts for batch in read_part(part, has_payload=False, is_numbered=True))
     started_at = time.process_time()
     tags = sum(batch.num_rows for batch in batches)
     return Speed(f"{path.stem}, one core", tags, path.stat().st_size, time.process_time() - started_at)
