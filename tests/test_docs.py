@@ -26,6 +26,8 @@ from penstock.amf import AmfLimits
 from penstock.config import Config
 from penstock.config_sources import VARIABLES, dotted
 from penstock.facts import FACTS
+from penstock.pipeline.build.lineage import lineage_mermaid
+from penstock.pipeline_figures import PipelineFigures
 from penstock.protocol import events
 from penstock.protocol.chunk_reader import ChunkLimits
 from penstock.protocol.command import Command
@@ -132,7 +134,7 @@ def exposed_metrics() -> list[tuple[str, str]]:
     """Name and type of every metric of a server of which every part runs."""
     values: dict[str, Any] = {field.name: 0 for field in dataclasses.fields(Figures)}
     values |= {"limits_hit": {"connections": 1}, "round_counts": (0,) * (len(ROUND_BOUNDS_S) + 1)}
-    return METRIC.findall(Exposition().render(Figures(**values)).decode())
+    return METRIC.findall(Exposition().render(Figures(**values), PipelineFigures(0, 0, 0, 0, 0.0, 0.0, 0.0)).decode())
 
 
 def subclasses_of(kind: type[Kind]) -> Iterator[type[Kind]]:
@@ -193,7 +195,7 @@ def test_examples_run_and_print_what_the_page_says(page: Path, monkeypatch: pyte
         assert list(failures_of_examples(text, page.name)) == []
 
 
-@pytest.mark.parametrize("page", ["docs/2-protocol.md", "docs/3-media.md", "docs/7-clients-and-tools.md"])
+@pytest.mark.parametrize("page", ["docs/2-protocol.md", "docs/3-media.md", "docs/8-clients-and-tools.md"])
 def test_a_page_that_shows_how_has_examples(page: str) -> None:
     assert EXAMPLE.search(text_of(REPOSITORY / page))
 
@@ -202,6 +204,13 @@ def test_an_example_that_prints_something_else_is_found() -> None:
     page = "```python\nx = 1\n```\n\ntext\n\n```python\nprint(x)\n```\n\n```text\n{}\n```\n"
     assert list(failures_of_examples(page.format(1), "page")) == []
     assert list(failures_of_examples(page.format(2), "page")) == ["page, example 2 prints:\n1\n"]
+
+
+def test_the_walk_of_a_fact_leads_through_modules_that_are_there() -> None:
+    named = re.findall(r"`((?:[\w-]+/)*[\w-]+\.py|(?:[\w-]+/)+)`", text_of(DOCS / "7-walk-of-a-fact.md"))
+    stations = [name for name in named if not name.startswith(("src/", "tests/"))]
+    assert len(stations) > 20
+    assert [name for name in stations if not (SOURCE / name).exists()] == []
 
 
 def test_the_tree_draws_every_module_and_no_other() -> None:
@@ -240,6 +249,10 @@ def test_every_listed_event_says_when_it_comes_and_what_to_do() -> None:
 
 def test_the_states_are_drawn_as_the_tables_have_them() -> None:
     assert marked(text_of(DOCS / "2-protocol.md"), "states") == draw_transitions()
+
+
+def test_the_lineage_is_drawn_as_the_command_prints_it() -> None:
+    assert fenced(marked(text_of(DOCS / "7-walk-of-a-fact.md"), "lineage")) == lineage_mermaid()
 
 
 def test_the_limits_are_the_defaults() -> None:
@@ -313,7 +326,7 @@ def test_lines_are_found_with_and_without_values_and_other_calls_are_not() -> No
 
 
 def test_every_fuzz_target_is_listed() -> None:
-    rows = table_rows(marked(text_of(DOCS / "8-proof.md"), "fuzz targets"))
+    rows = table_rows(marked(text_of(DOCS / "9-proof.md"), "fuzz targets"))
     assert sorted(name for row in rows for name in in_code(row[0])) == sorted(TARGETS)
 
 
