@@ -12,6 +12,7 @@ import pytest
 
 from penstock.commands.pipeline import INTERRUPTED
 from tests.pipeline.landing_place import FOLDER, fact
+from tests.support.processes import is_pending
 
 DEADLINE_S = 240.0
 
@@ -42,7 +43,8 @@ def stopped(data: Path, number: signal.Signals, *words: str, times: int = 1) -> 
             else:
                 process.send_signal(number)
             # Two that come together are one to the kernel.
-            time.sleep(0.2)
+            while is_pending(process.pid, number):
+                time.sleep(0.01)
         _, said = process.communicate(timeout=DEADLINE_S)
     finally:
         process.kill()

@@ -6,6 +6,7 @@ output. Refuses to skip: a program that is not installed is an error that names 
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -112,6 +113,13 @@ def find_program(name: str, debian_package: str) -> str:
     if found is None:
         raise ProgramMissing(name, debian_package)
     return found
+
+
+def is_pending(pid: int, number: signal.Signals) -> bool:
+    """Whether no thread of a process has taken a signal yet that was sent to it. One sent meanwhile would be lost."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    (pending,) = (line for line in status.splitlines() if line.startswith("ShdPnd:"))
+    return bool(int(pending.split()[1], 16) >> (number - 1) & 1)
 
 
 def free_port() -> int:

@@ -317,6 +317,7 @@ def _run(config: "Config", arguments: argparse.Namespace) -> int:
 def _run_again_and_again(
     config: "Config", cycles: "Cycles", progress: "Progress", every_s: float, *, is_until_eof: bool
 ) -> int:
+    from penstock.commands.stopping import hear_each_signal
     from penstock.pipeline.ops.loop import Loop, Rhythm
     from penstock.pipeline.ops.on_demand import Demand, OnDemand
     from penstock.pipeline.queries.sql_service import SqlService
@@ -324,12 +325,13 @@ def _run_again_and_again(
     demand = Demand()
     is_stopping = threading.Event()
 
-    def stop(*_: object) -> None:
+    def is_too_many() -> bool:
         if is_stopping.is_set():
-            raise KeyboardInterrupt
+            return True
         is_stopping.set()
-        # In a thread: this one may be about to wait, and would sleep through a call from its own signal handler.
+        # In a thread: it waits while Spark is being closed, and the next signal is to be heard.
         threading.Thread(target=demand.end, name="stopping").start()
+        return False
 
     def stop_at_eof() -> None:
         while sys.stdin.buffer.read(4096):
@@ -337,8 +339,7 @@ def _run_again_and_again(
         is_stopping.set()
         demand.end()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    hear_each_signal(is_too_many)
     if is_until_eof:
         threading.Thread(target=stop_at_eof, name="end of input", daemon=True).start()
     folder = config.server.data_dir
