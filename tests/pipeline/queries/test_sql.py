@@ -184,7 +184,7 @@ def test_the_prompt_answers_until_the_end_of_input(runner: SparkQueryRunner) -> 
     assert shown[:3] == ["penstock> ", "   ... ", "penstock> "]
     text = out.getvalue()
     assert text.startswith('[{"x": 1}]\nsql: ')
-    for words in ("bytes sent to viewers", "sql: .no is not known", "ends with a semicolon"):
+    for words in ("media bytes sent", "sql: .no is not known", "ends with a semicolon"):
         assert words in text, words
     assert next(lines) == "end"
 
