@@ -5,7 +5,7 @@ Types are those of Spark SQL. Times are timestamps in UTC. Data only; `tables` s
 
 # Long because: it is one list, and a reader looks things up in it.
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 
@@ -24,7 +24,7 @@ def _req(name: str, type_: str, meaning: str) -> Column:
 
 
 _SERVER = (
-    _req("server_id", "string", "server that reported it, as configured"),
+    _req("server_id", "string", "server, as configured"),
     _req("boot_id", "string", "one life of the server process; new at each start"),
 )
 _VIEW_NUMBERS = (
@@ -68,7 +68,7 @@ _CODECS = (
 
 _FILE = (
     _req("started_at", "timestamp", "arrival of the first frame"),
-    _req("duration_ms", "bigint", "duration by its timestamps"),
+    _req("duration_ms", "bigint", "duration by timestamps"),
     _req("bytes", "bigint", "file size"),
     *_CODECS,
     _req("keyframes", "bigint", "key frames in the file"),
@@ -209,7 +209,7 @@ STREAM_SECONDS = (
     _req("publication_id", "string", "ids of the stream_sample or publish_stopped fact and of the publication"),
     *_STREAM,
     _req("at", "timestamp", "end of the interval"),
-    _req("interval_us", "bigint", "time since the previous row"),
+    _req("interval_us", "bigint", "time that the row covers"),
     _req("viewers", "bigint", "viewers on this server; 0 in the last row"),
     _req("bitrate_bps", "bigint", "payload bits received per second"),
     _req("received_bytes", "bigint", "received since the previous row"),
@@ -224,7 +224,7 @@ STREAM_SECONDS = (
     _req(
         "is_last",
         "boolean",
-        "whether this is the row of publish_stopped: the rest after the last sample, without the three columns above",
+        "true in the row of publish_stopped: what came after the last sample; the three columns above are null",
     ),
 )
 
@@ -272,9 +272,9 @@ VIEW_MINUTES = (
     _req("skips_total", "bigint", "total of the view at the end of the minute"),
     _req("skipped_bytes_total", "bigint", "total of the view at the end of the minute"),
     _req("retransmits_total", "bigint", "total of the view at the end of the minute"),
-    _req("samples", "bigint", "samples: all; stalled as in silver.views; with a lag_ms"),
-    _req("stalled_samples", "bigint", "samples: all; stalled as in silver.views; with a lag_ms"),
-    _req("lag_samples", "bigint", "samples: all; stalled as in silver.views; with a lag_ms"),
+    _req("samples", "bigint", "all samples; stalled ones, as in silver.views; those with a lag_ms"),
+    _req("stalled_samples", "bigint", "all samples; stalled ones, as in silver.views; those with a lag_ms"),
+    _req("lag_samples", "bigint", "all samples; stalled ones, as in silver.views; those with a lag_ms"),
     Column("lag_ms_max", "bigint", "largest lag_ms"),
     _req("rtt_us_sum", "bigint", "sum and number of TCP round-trip times"),
     _req("rtt_samples", "bigint", "sum and number of TCP round-trip times"),
@@ -284,7 +284,7 @@ VIEW_MINUTES = (
 VIEW_LAGS = (
     *_VIEW_NUMBERS,
     _req("hour_at", "timestamp", "start of the hour"),
-    _req("bucket", "int", "histogram bucket of lag_ms; `transforms.histograms` has the edges"),
+    _req("bucket", "int", "bucket of lag_ms, see `transforms.histograms`"),
     _req("samples", "bigint", "samples in the bucket"),
 )
 
@@ -305,7 +305,7 @@ HISTOGRAM_HOURS = (
     _req("hour_at", "timestamp", "start of the hour"),
     *_VIEW_DIMENSION,
     _req("metric", "string", "startup_us, lag_ms or rtt_us"),
-    _req("bucket", "int", "histogram bucket; `transforms.histograms` has the edges"),
+    _req("bucket", "int", "bucket, see `transforms.histograms`"),
     _req("count", "bigint", "values in the bucket"),
 )
 
@@ -323,7 +323,12 @@ _AUDIENCE = (
 
 AUDIENCE = (*_STREAM, _MINUTE, *_AUDIENCE)
 
-AUDIENCE_DIMENSIONS = (*_STREAM, _MINUTE, *_DIMENSION, *_AUDIENCE)
+AUDIENCE_DIMENSIONS = (
+    *_STREAM,
+    _MINUTE,
+    *_DIMENSION,
+    *(replace(column, meaning="as in gold.audience, for this value") for column in _AUDIENCE),
+)
 
 VIEW_QUALITY = (
     *_STREAM,
@@ -394,13 +399,13 @@ USAGE_DIMENSIONS = (
     _req(
         "egress_bytes",
         "bigint",
-        "media bytes sent to viewers with that value; beyond a lost server's viewer samples: in unknown",
+        "media bytes sent to viewers with that value; the last seconds of a lost server are in unknown",
     ),
     _req("viewer_minutes", "double", "watched_us in minutes"),
     _req(
         "watched_us",
         "bigint",
-        "watch time of viewers with that value; beyond a lost server's viewer samples: in unknown",
+        "watch time of viewers with that value; the last seconds of a lost server are in unknown",
     ),
     _req("is_estimated", "boolean", "whether a view or publication counted here ended as server_lost"),
 )
