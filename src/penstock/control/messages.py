@@ -1,0 +1,266 @@
+"""Every message between supervisor, workers and web, as a value.
+
+Owns their names and fields. Each direction is one closed union, with an encoder and a decoder of its own. Names of
+streams are bytes: text of peers may hold bytes that are no UTF-8. Times are of the machine's monotonic clock, which all
+its processes share. Messages between workers are in `penstock.relay.following`.
+"""
+
+import enum
+from typing import Any, Final
+
+import msgspec
+
+NOBODY: Final = 0
+"""The number of no worker. They count from 1."""
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """What all have in common."""
+
+
+def name_of(key: str) -> bytes:
+    """A stream's key as messages carry it."""
+    return key.encode("utf-8", "surrogateescape")
+
+
+def key_of(name: bytes) -> str:
+    """The key of a name in a message."""
+    return name.decode("utf-8", "surrogateescape")
+
+
+class Verdict(enum.Enum):
+    """What became of a request to publish."""
+
+    ADMIT = "may begin"
+    REPLACE = "may begin in the place of whoever publishes under that name"
+    REFUSE = "the name is in use"
+
+
+class Continuation(msgspec.Struct, frozen=True, array_like=True):
+    """Where a stream was when its publisher was last seen, for the worker in which it goes on."""
+
+    position: int
+    """Of the head of its log."""
+    last_timestamp_ms: int
+    last_frame_at: float
+    recording_id: str | None = None
+    """The recording that goes on with its next segment; None: it was not recorded."""
+
+
+# From the supervisor to a worker.
+
+
+class Welcome(Message, frozen=True):
+    """The first message to a child: who it is."""
+
+    worker: int
+    """NOBODY for the web process."""
+    boot_id: str
+    """One life of this process."""
+    life_id: str
+    """One life of the supervisor: the beginning of the boot_id of each of its children."""
+    workers: int
+    config: dict[str, Any]
+    """Values as `Config` validates them."""
+    recovers: list[str]
+    """Boots whose recordings and facts are this worker's to finish, since they were lost; "*": all but this life's."""
+
+
+class Accepted(Message, frozen=True):
+    """A connection, whose socket is beside it. To be answered by `Left` when it is gone."""
+
+    number: int
+    listener: str
+    """rtmp, rtmps, http or https."""
+    address: str
+    """Of the peer, with its port."""
+
+
+class Linked(Message, frozen=True):
+    """A link to another worker, or to the web process (NOBODY), is beside it."""
+
+    peer: int
+
+
+class PublishAnswer(Message, frozen=True):
+    """To `Claim`. Answered by `Begun`, or by `Ended` if nobody waits for it any more."""
+
+    request: int
+    verdict: Verdict
+    epoch: int
+    continuation: Continuation | None
+    """None: the stream is new, or this worker has it already."""
+
+
+class Challenge(Message, frozen=True):
+    """Somebody wants a name that this worker has. Answered by `Yielded`."""
+
+    challenge: int
+    name: bytes
+    may_replace: bool
+    claimant: str
+    """The connection that wants it."""
+
+
+class SeatAnswer(Message, frozen=True):
+    """To `Watch`: whether there is room for one more viewer, and who has the stream now."""
+
+    request: int
+    is_admitted: bool
+    owner: int
+    epoch: int
+
+
+class Owner(Message, frozen=True):
+    """A stream that this worker watches has begun in a worker."""
+
+    name: bytes
+    owner: int
+    epoch: int
+
+
+class Over(Message, frozen=True):
+    """A stream that this worker watches has ended, or its worker was lost and its publisher did not come back.
+
+    Whoever follows its log hears of the end there, behind the last frame, and need not heed this.
+    """
+
+    name: bytes
+    epoch: int
+
+
+class Refused(Message, frozen=True):
+    """A connection is over a limit after all, by the address that its proxy gave."""
+
+    number: int
+    limit: str
+    detail: str
+
+
+class Reload(Message, frozen=True):
+    """The configuration has changed."""
+
+    config: dict[str, Any]
+
+
+class Stop(Message, frozen=True):
+    """Say goodbye to everybody and end; at once, if it is asked a second time."""
+
+    is_at_once: bool
+
+
+# From a worker to the supervisor.
+
+
+class Ready(Message, frozen=True):
+    """The process can be given connections."""
+
+
+class Alive(Message, frozen=True):
+    """Once a second: the loop comes round. With the figures of the process, for web."""
+
+    figures: dict[str, Any]
+
+
+class Left(Message, frozen=True):
+    """Connections are gone."""
+
+    numbers: list[int]
+
+
+class FromProxy(Message, frozen=True):
+    """The true address of a connection, which its proxy gave."""
+
+    number: int
+    address: str
+
+
+class Claim(Message, frozen=True):
+    """A connection wants to publish a stream."""
+
+    request: int
+    name: bytes
+    claimant: str
+    may_replace: bool
+    grace_s: float
+
+
+class Begun(Message, frozen=True):
+    """A stream that was claimed can be followed from now on."""
+
+    name: bytes
+    epoch: int
+
+
+class Ended(Message, frozen=True):
+    """A stream that this worker had is over."""
+
+    name: bytes
+    epoch: int
+
+
+class Yielded(Message, frozen=True):
+    """To `Challenge`. If it may begin or replace, the publisher here has ended, and the name may go elsewhere."""
+
+    challenge: int
+    verdict: Verdict
+    continuation: Continuation | None
+
+
+class Watch(Message, frozen=True):
+    """One more viewer of a stream, be it published now or not."""
+
+    request: int
+    name: bytes
+    max_viewers: int
+
+
+class Unwatch(Message, frozen=True):
+    """One viewer fewer."""
+
+    name: bytes
+
+
+class LastSeen(Message, frozen=True):
+    """The worker of a stream that is watched here was lost: how far it had come."""
+
+    name: bytes
+    epoch: int
+    continuation: Continuation
+
+
+# From the supervisor to web.
+
+
+class Figures(Message, frozen=True):
+    """What a worker told last; None: it was lost."""
+
+    worker: int
+    boot_id: str
+    pid: int
+    figures: dict[str, Any] | None
+
+
+class Entrance(Message, frozen=True):
+    """What the supervisor counted: those it turned away, by limit, and those it holds."""
+
+    pid: int
+    turned_away: dict[str, int]
+    connections: int
+
+
+# From a worker to web.
+
+
+class HttpConnection(Message, frozen=True):
+    """A connection over HTTP of which nothing was read. Its socket is beside it, or the end of a pair behind TLS."""
+
+    address: str
+    """Of the client, with its port."""
+    scheme: str
+
+
+ToWorker = Welcome | Accepted | Linked | PublishAnswer | Challenge | SeatAnswer | Owner | Over | Refused | Reload | Stop
+FromWorker = Ready | Alive | Left | FromProxy | Claim | Begun | Ended | Yielded | Watch | Unwatch | LastSeen
+ToWeb = Welcome | Linked | Figures | Entrance | Reload | Stop
+FromWeb = Ready | Alive
