@@ -1,11 +1,12 @@
 """What the pipeline costs beside a server on which little happens.
 
-    python -m bench.quiet_pipeline [--minutes 21] [--viewers 3] [--ask-every-s 0]
+    python -m bench.quiet_pipeline [--minutes 65] [--viewers 3] [--ask-every-s 0]
 
 Owns one measurement: `penstock up` with its defaults, one small stream and a few viewers or none, and the CPU
 seconds of all processes of the pipeline, minute by minute. The first cycle, with the start of Spark, is told apart:
-over an hour it counts once. The rest has at least one cycle of its own when it lasts longer than `pipeline.every_s`.
-With `--ask-every-s` somebody asks for the tables that often. The aim is 2 % of a core, averaged over an hour.
+over an hour it counts once. The rest has at least one cycle of its own when it lasts longer than an
+hour, for which little waits. With `--ask-every-s` somebody asks for the tables that often. The aim is 2 % of a core,
+averaged over an hour.
 """
 
 import argparse
@@ -31,7 +32,7 @@ PICTURE = ("--size", "320x180", "--fps", "10", "--bitrate", "200k")
 def main() -> int:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(prog="python -m bench.quiet_pipeline", description=__doc__.partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=21.0, help="how long to measure after the first cycle")
+    parser.add_argument("--minutes", type=float, default=65.0, help="how long to measure after the first cycle")
     parser.add_argument("--viewers", type=int, default=3)
     parser.add_argument("--ask-every-s", type=float, default=0.0, help="how often to ask, 0: never")
     options = parser.parse_args()

@@ -219,6 +219,25 @@ def test_a_boot_is_lost_when_it_is_silent_or_a_newer_one_speaks(boots: list[Boot
     assert [each.boot_id for each in lost_boots(boots, as_of_us, SILENT_US)] == lost
 
 
+@pytest.mark.parametrize(
+    ("workers", "lost"),
+    [
+        ({"a": 1, "b": 2}, []),
+        ({"a": 1, "b": 2, "c": 1}, ["a"]),
+        ({"a": None, "b": 1, "c": 2}, ["a"]),
+        ({"a": None, "b": 2}, []),
+    ],
+    ids=["alive at once", "one replaced", "after an older server", "only the second has spoken yet"],
+)
+def test_a_boot_is_lost_for_a_newer_one_of_the_same_worker_alone(
+    workers: dict[str, int | None], lost: list[str]
+) -> None:
+    boots = [
+        replace(boot(name, H(number), H(5)), worker=worker) for number, (name, worker) in enumerate(workers.items())
+    ]
+    assert [each.boot_id for each in lost_boots(boots, us_of_hour(H(5)), SILENT_US)] == lost
+
+
 def test_a_rebuild_of_a_day_takes_all_of_it_and_no_more() -> None:
     state = State(
         fact_hours=hours_of(viewer_sample=["2026-11-14T23", H(3), H(5)], publish_started=[H(3)]),

@@ -90,7 +90,7 @@ def put_rows(lake: Lake, name: str) -> Pinned:
     if has_hours(name):
         return put_hours(lake, name, {hour: rows_of(name, {}) for hour in HOURS})
     day = DAY if partition_by(name) else ""
-    return lake.replace_days(name, lake.table(name).pin_or_create(), {day: rows_of(name, {}, {})})
+    return lake.put_days(name, lake.table(name).pin_or_create(), {day: rows_of(name, {}, {})})
 
 
 def by_delta(spark: SparkSession, lake: Lake, name: str, version: int | None = None) -> DataFrame:

@@ -11,6 +11,7 @@ import pytest
 from penstock.errors import MalformedMedia
 from penstock.pipeline.jobs.remux import Remuxed, write_hls, write_mp4
 from penstock.pipeline.jobs.verify import verify
+from penstock.tools.pattern import kept_scheduling
 from tests.pipeline.jobs.recorded import (
     codecs,
     decoding_errors,
@@ -160,6 +161,8 @@ def make_enhanced_recording(path: Path, video: str, audio: str) -> Path:
     with av.open(str(path), "w", format="flv") as container:
         pictures: Any = container.add_stream(video, rate=10, options=quiet)
         pictures.width, pictures.height, pictures.pix_fmt, pictures.gop_size = 128, 72, "yuv420p", 10
+        with kept_scheduling():
+            pictures.codec_context.open()
         sounds: Any = container.add_stream(audio, rate=48_000)
         sounds.layout = "stereo"
         for number in range(20):

@@ -26,7 +26,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def put_day(lake: Lake, name: str, day: str, rows: pa.Table) -> None:
-    lake.replace_days(name, lake.table(name).pin_or_create(), {day: rows})
+    lake.put_days(name, lake.table(name).pin_or_create(), {day: rows})
 
 
 def test_an_empty_folder_is_a_lake_of_empty_tables(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import LakeBusy, LakeError
+from penstock.pipeline.lake.arrow_rows import lies_in
 from penstock.pipeline.lake.delta import Change, Pinned
 from penstock.pipeline.lake.lake import EVERYTHING, STAGING, Lake, Wanted
 from penstock.pipeline.lake.layout import BRONZE, folder_of
@@ -149,17 +150,29 @@ def test_hours_without_rows_are_emptied(spark: SparkSession, lake: Lake) -> None
 
 def test_days_are_replaced_by_one_file_each_sorted_by_the_key(lake: Lake) -> None:
     first = rows_of("gold.usage", {"stream": "b", "egress_bytes": 2}, {"stream": "a", "egress_bytes": 1})
-    pinned = lake.replace_days("gold.usage", lake.table("gold.usage").pin_or_create(), {DAY: first, NEXT_DAY: first})
+    pinned = lake.put_days("gold.usage", lake.table("gold.usage").pin_or_create(), {DAY: first, NEXT_DAY: first})
     assert lake.rows(pinned, columns=["stream"])["stream"].to_pylist() == ["a", "b", "a", "b"]
-    after = lake.replace_days("gold.usage", pinned, {DAY: first.slice(0, 0)})
+    after = lake.put_days("gold.usage", pinned, {DAY: first.slice(0, 0)})
     assert [dict(file.partition) for file in after.files] == [{"date": NEXT_DAY}]
+
+
+def test_days_that_spark_writes_keep_the_rows_that_they_are_told_to_keep(spark: SparkSession, lake: Lake) -> None:
+    table, times = "gold.audience", [at("19:01"), at("20:01")]
+    before = rows_of(table, *({"stream": "before", "minute": time} for time in times))
+    pinned = lake.put_days(table, lake.table(table).pin_or_create(), {DAY: before, NEXT_DAY: before})
+    fresh = spark.createDataFrame(rows_of(table, {"stream": "after", "minute": times[1]}))
+    dated = fresh.withColumn("date", F.to_date("minute"))
+    after = lake.replace_days(table, pinned, dated, [DAY], lies_in("minute", [f"{DAY}T19"]))
+    told = lake.rows(after, Wanted(hours=[f"{DAY}T00"]), ["stream", "minute"]).sort_by("minute").to_pylist()
+    assert [(row["stream"], row["minute"].hour) for row in told] == [("before", 19), ("after", 20)]
+    assert lake.rows(after, Wanted(hours=[f"{NEXT_DAY}T00"])).num_rows == 2
 
 
 def test_a_table_without_days_is_replaced_as_a_whole(lake: Lake) -> None:
     table = lake.table("gold.recordings")
     for path in ("a.flv", "b.flv"):
         rows = rows_of("gold.recordings", {"path": path})
-        pinned = lake.replace_days("gold.recordings", table.pin_or_create(), {"": rows})
+        pinned = lake.put_days("gold.recordings", table.pin_or_create(), {"": rows})
     assert lake.rows(pinned, columns=["path"])["path"].to_pylist() == ["b.flv"]
 
 

@@ -116,7 +116,7 @@ def test_a_lake_keeps_its_state_and_its_tables_there(storage: Storage) -> None:
         lake.state.commit(State())
     rows = rows_of("gold.usage", {"egress_bytes": 7})
     before = lake.pin("gold.usage")
-    lake.replace_days("gold.usage", lake.table("gold.usage").pin_or_create(), {DAY: rows})
+    lake.put_days("gold.usage", lake.table("gold.usage").pin_or_create(), {DAY: rows})
     assert before is None
     assert Lake(storage).read_state() == state
     assert ArrowLake(storage).read("gold.usage")["egress_bytes"].to_pylist() == [7]
@@ -125,8 +125,8 @@ def test_a_lake_keeps_its_state_and_its_tables_there(storage: Storage) -> None:
 def test_rows_of_a_vacuumed_version_are_told_as_gone(storage: Storage) -> None:
     lake = Lake(storage)
     table = lake.table("gold.usage")
-    first = lake.replace_days("gold.usage", table.pin_or_create(), {DAY: rows_of("gold.usage", {"egress_bytes": 7})})
-    lake.replace_days("gold.usage", first, {DAY: rows_of("gold.usage", {"egress_bytes": 8})})
+    first = lake.put_days("gold.usage", table.pin_or_create(), {DAY: rows_of("gold.usage", {"egress_bytes": 7})})
+    lake.put_days("gold.usage", first, {DAY: rows_of("gold.usage", {"egress_bytes": 8})})
     table.vacuum(kept_h=0)
     with pytest.raises(LakeError, match=r"version 1 of gold\.usage was vacuumed"):
         lake.rows(first)

@@ -57,7 +57,7 @@ USED = {"final": 3000, "cup": 1000}
 
 
 def put_day(lake: Lake, name: str, day: str, rows: list[dict[str, object]]) -> None:
-    lake.replace_days(name, lake.table(name).pin_or_create(), {day: rows_of(name, *rows)})
+    lake.put_days(name, lake.table(name).pin_or_create(), {day: rows_of(name, *rows)})
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[title for title, *_ in BLOCKS])

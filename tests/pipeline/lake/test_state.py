@@ -1,6 +1,7 @@
 """What one run leaves for the next: kept whole, by one writer after the other, and right after any kill."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +13,7 @@ from penstock.errors import LakeBusy
 from penstock.pipeline.lake.delta import Pinned
 from penstock.pipeline.lake.lake import Lake
 from penstock.pipeline.lake.layout import BRONZE
-from penstock.pipeline.lake.state import Batch, BootHour, BootSpan, OpenSessions, State, StateTable, Touched
+from penstock.pipeline.lake.state import Batch, BootHour, BootSpan, OpenSessions, State, StateTable, Touched, _state
 from penstock.pipeline.lake.storage import Storage
 from tests.pipeline.lake.lake_rows import put_file, rows_of
 
@@ -77,6 +78,11 @@ def test_everything_in_a_state_is_read_as_it_was_written(lake: Lake) -> None:
     after = lake.state.commit(written)
     assert after == replace(written, version=1, under_way=(replace(BATCH, number=1),))
     assert Lake(lake.storage).read_state() == after
+
+
+def test_a_boot_in_a_state_from_before_there_were_workers_is_of_none() -> None:
+    known = {name: value for name, value in asdict(BOOT).items() if name != "worker"}
+    assert _state(1, [("boot", "7", json.dumps(known))]).boots == {7: BOOT}
 
 
 def test_a_state_is_one_file_and_older_ones_go_with_a_vacuum(lake: Lake) -> None:

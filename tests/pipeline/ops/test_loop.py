@@ -19,6 +19,8 @@ class World:
         self.rounds = 0
         self.last_round = len(work) - 1
         self.events: list[object] = []
+        self.patience_s: list[float] = []
+        """How long little may wait, in each round."""
         self.busy_at = busy_at
         self.asked = asked or {}
         """After which round somebody wants another one, and how many seconds later."""
@@ -27,7 +29,8 @@ class World:
         self.under_way: set[int] = set()
         """In which rounds somebody is being answered."""
 
-    def has_work(self) -> bool:
+    def has_work(self, patience_s: float) -> bool:
+        self.patience_s.append(patience_s)
         self.next = next(self.work)
         return self.next is not None
 
@@ -73,6 +76,12 @@ class World:
 
 def test_a_cycle_runs_only_if_something_is_new_and_once_more_at_the_end() -> None:
     assert World([2.0, None, 3.0]).run(Rhythm(60, 900)) == ["cycle", 58.0, 60.0, "cycle", "closed"]
+
+
+def test_little_waits_for_the_sixth_round_but_not_for_the_first_cycle_nor_for_who_asks_nor_at_the_end() -> None:
+    world = World([None, 2.0, None, 2.0, None], asked={3: 10.0})
+    world.run(Rhythm(600, 7200, 3600))
+    assert world.patience_s == [0.0, 0.0, 3000.0, 0.0, 0.0]
 
 
 def test_a_slow_cycle_doubles_the_interval_until_cycles_are_quick_again() -> None:

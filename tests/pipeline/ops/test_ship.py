@@ -15,8 +15,6 @@ from penstock.pipeline.ops.ship import Shipped, ship_landed
 from tests.pipeline.landing_place import Place
 from tests.support.processes import POLL_S, RunningProgram, running
 
-pytestmark = pytest.mark.alone
-
 DEADLINE_S = 60.0
 DAY_US = 86_400_000_000
 NAME = "date=2026-11-15/hour=12/edge-1-b1-1.jsonl"

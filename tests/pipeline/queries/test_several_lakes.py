@@ -17,7 +17,7 @@ def lake_with_usage(folder: Path, app: str) -> Lake:
     lake, schema = Lake(Storage(folder / "lake")), file_schema_of("gold.usage")
     row = {field.name: None for field in schema} | {"app": app}
     pinned = lake.table("gold.usage").pin_or_create()
-    lake.replace_days("gold.usage", pinned, {"2026-11-15": pa.Table.from_pylist([row], schema)})
+    lake.put_days("gold.usage", pinned, {"2026-11-15": pa.Table.from_pylist([row], schema)})
     return lake
 
 

@@ -65,7 +65,7 @@ def tables_of(**tables: Sequence[Row]) -> dict[str, pa.Table]:
 def put_gold(lake: Path, name: str, day: str | None, *rows: Row) -> None:
     """Give a day of a gold table, or all of one that has no days, these rows."""
     full_name, tables = f"gold.{name}", Lake(Storage(lake))
-    tables.replace_days(full_name, tables.table(full_name).pin_or_create(), {day or "": table_of(full_name, *rows)})
+    tables.put_days(full_name, tables.table(full_name).pin_or_create(), {day or "": table_of(full_name, *rows)})
 
 
 def commit_files(lake: Path, files: Mapping[tuple[str, str], pa.Table]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -231,6 +232,13 @@ def test_figures_of_the_last_minute_are_up_to_date() -> None:
     minute = {"app": "live", "stream": "first", "minute": at("20:04"), "watched_us": 1, "viewers_peak": 1}
     assert "the figures are up to date." in render(young_report(audience=[minute]), UTC)
     assert "the newest figures are 4 min 30 s old." in render(young_report(), UTC)
+
+
+def test_a_report_that_is_made_while_tables_are_being_built_does_not_call_itself_up_to_date() -> None:
+    minute = {"app": "live", "stream": "first", "minute": at("20:04"), "watched_us": 1, "viewers_peak": 1}
+    page = render(replace(young_report(audience=[minute]), is_being_built=True), UTC)
+    assert "while a run is under way, so parts of it may disagree." in page
+    assert "up to date" not in page
 
 
 def test_an_axis_of_nothing_received_has_no_thousandths_of_a_bit() -> None:

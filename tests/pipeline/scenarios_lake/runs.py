@@ -1,9 +1,9 @@
 """A data folder whose cycles run in the tests' session, and the landing files of a small platform for it."""
 
-import hashlib
 import io
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
@@ -59,14 +59,10 @@ class DataFolder:
         shutil.copytree(self.folder, folder)
         return DataFolder(folder, self.spark)
 
-    def gold(self) -> dict[str, list[str]]:
-        """Each day of gold that has rows, and the digests of its live files."""
-        found: dict[str, list[str]] = {}
-        for table in (name for name in stored_tables() if name.startswith("gold.")):
-            for path in self.lake.paths(self.lake.pin(table)):
-                day = f"{path.rpartition('/')[0]}"
-                found.setdefault(day, []).append(hashlib.sha256(self.lake.storage.read(path)).hexdigest())
-        return {day: sorted(digests) for day, digests in found.items()}
+    def gold(self) -> Counter[str]:
+        """Each day of gold that has rows, and how many live files it has. Spark or Arrow may have written them."""
+        tables = [name for name in stored_tables() if name.startswith("gold.")]
+        return Counter(path.rpartition("/")[0] for table in tables for path in self.lake.paths(self.lake.pin(table)))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Rows of a table, as its readers find them; of facts all columns, whatever their kind."""

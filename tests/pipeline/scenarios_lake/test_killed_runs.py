@@ -113,13 +113,13 @@ def test_a_dozen_runs_and_one_and_a_rebuild_make_the_same_rows(
     at_once = {name: log_rows(undisturbed.folder, name) for name in DERIVED}
     assert different(at_once, log) == []
     assert all(spark.conf.get(name) != value for name, value in {**SMALL_SPLITS, **OTHERWISE}.items())
-    days, bytes_of_gold = {name.split("/")[1] for name in undisturbed.gold()}, undisturbed.gold()
-    assert days == OF_GOLD
-    assert killed.data.gold() == bytes_of_gold
+    days_of_gold = dict.fromkeys(undisturbed.gold(), 1)
+    assert {day.split("/")[1] for day in days_of_gold} == OF_GOLD
+    assert killed.data.gold() == undisturbed.gold() == days_of_gold, "one file each"
     with conf(spark, OTHERWISE):
         killed.data.cycles(LAST_RUN_US).rebuild()
     assert different({name: log_rows(killed.data.folder, name) for name in DERIVED}, log) == []
-    assert killed.data.gold() == bytes_of_gold
+    assert killed.data.gold() == days_of_gold
 
 
 def test_a_client_that_is_erased_is_in_no_byte_below_the_data_folder(killed: Killed) -> None:

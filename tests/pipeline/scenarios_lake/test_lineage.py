@@ -127,7 +127,7 @@ def test_a_backfill_gives_days_of_a_table_their_rows_and_leaves_the_others_alone
     before = ArrowLake(lake.storage).read(table)
     pinned = lake.pin(table)
     assert pinned is not None
-    lake.replace_days(table, pinned, dict.fromkeys((lost, kept), before.slice(0, 0)))
+    lake.put_days(table, pinned, dict.fromkeys((lost, kept), before.slice(0, 0)))
     run.data.cycles(FIRST_RUN_US).rebuild(lost, lost, table)
     after = ArrowLake(lake.storage).read(table)
     assert after.num_rows

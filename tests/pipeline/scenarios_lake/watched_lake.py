@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.facts import FACTS
@@ -52,9 +53,15 @@ class WatchedLake(Lake):
         self._uses.replace(name)
         return super().replace_hours(name, pinned, rows, hours)
 
-    def replace_days(self, name: str, pinned: Pinned, rows: Mapping[str, pa.Table]) -> Pinned:
+    def replace_days(
+        self, name: str, pinned: Pinned, rows: DataFrame, days: Collection[str], kept: pc.Expression | None = None
+    ) -> Pinned:
         self._uses.replace(name)
-        return super().replace_days(name, pinned, rows)
+        return super().replace_days(name, pinned, rows, days, kept)
+
+    def put_days(self, name: str, pinned: Pinned, rows: Mapping[str, pa.Table]) -> Pinned:
+        self._uses.replace(name)
+        return super().put_days(name, pinned, rows)
 
     def _tell(self, table: str, wanted: Wanted) -> None:
         kinds = FACTS if wanted.kinds is None else wanted.kinds

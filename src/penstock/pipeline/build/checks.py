@@ -149,9 +149,6 @@ _SUBJECTS: Final[Mapping[str, tuple[str, str]]] = {
 SEVERITIES: Final[Mapping[str, Severity]] = {check.name: check.severity for check in CHECKS}
 """By the name of a check. Those on keys, one for each table, are not in it: they are errors."""
 
-CHECKED: Final = tuple(_SUBJECTS)
-"""Everything that `violations` takes."""
-
 
 def violations(table: str, frames: Mapping[str, DataFrame]) -> DataFrame:
     """One row per check, subject and hour with violations.

@@ -10,18 +10,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.pipeline.build.data_quality import Checks
+from penstock.pipeline.build.data_quality import write_checks
 from penstock.pipeline.build.recordings import write_recordings
 from penstock.pipeline.build.run import Run
 from penstock.pipeline.build.side_by_side import Step, only, side_by_side
 from penstock.pipeline.build.silver import Silver
-from penstock.pipeline.lake.arrow_rows import by_day, collected, lies_in
+from penstock.pipeline.lake.arrow_rows import lies_in
 from penstock.pipeline.lake.hours import day_of, days_of, hours_of_day, shifted, shifted_day
-from penstock.pipeline.lake.layout import DATE, file_schema_of
+from penstock.pipeline.lake.layout import DATE
 from penstock.pipeline.lake.state import State
 from penstock.pipeline.lake.tables import TRANSFORMS_VERSION
 from penstock.pipeline.transforms.common import hour_number, micros_of
@@ -45,11 +44,9 @@ _TIMES: Final = {
 }
 """What places a row in its hour."""
 _DAYS_AT_ONCE: Final = 4
-"""What is made of them is collected by this process."""
+"""A rebuild of a month goes a few days at a time."""
 _STEPS_AT_ONCE: Final = 3
 """More would only take turns, and hold up those that others wait for."""
-_WHOLE: Final = ""
-"""The day of a table that has none."""
 
 
 def build(run: Run) -> State:
@@ -73,7 +70,6 @@ class Gold:
 
     def steps(self) -> list[Step]:
         """After those of silver."""
-        checks = Checks(self.run)
         return [
             Step("histograms", self._write_histograms, after=("views",)),
             Step("quality", self._write_quality, after=("histograms",)),
@@ -86,9 +82,8 @@ class Gold:
                 self._write_usage_dimensions,
                 after=("audience by dimension", "seconds", "publications"),
             ),
-            Step("checks of tables", checks.write, after=("usage", "connections", "checks of facts")),
+            Step("checks", partial(write_checks, self.run), after=("usage", "connections")),
             Step("incidents", self._write_incidents, after=("audience", "episodes")),
-            Step("checks of facts", checks.look_at_facts),
             Step("recordings", partial(write_recordings, self.run)),
             Step("catalogue", self._write_catalogue, after=("recordings",)),
         ]
@@ -143,7 +138,7 @@ class Gold:
     def _write_catalogue(self) -> None:
         if self.run.plan.recording_hours:
             rows = recordings(self.run.read_since("silver.recording_segments", ""))
-            self.run.replace_days("gold.recordings", {_WHOLE: collected(rows, "gold.recordings")})
+            self.run.replace_days("gold.recordings", rows, ())
 
     def _write_usage(self) -> None:
         run = self.run
@@ -152,7 +147,7 @@ class Gold:
             rows = usage(
                 run.read("gold.audience", hours), run.read("gold.stream_health", hours), self._unreported_in(hours)
             )
-            self._replace_days("gold.usage", rows.withColumn(DATE, F.col("day")), days)
+            run.replace_days("gold.usage", rows.withColumn(DATE, F.col("day")), days)
 
     def _write_usage_dimensions(self) -> None:
         run, days = self.run, self.run.plan.gold_days
@@ -165,7 +160,7 @@ class Gold:
                 self._unreported_in(hours),
                 run.dimensions,
             )
-            self._replace_days("gold.usage_dimensions", rows.withColumn(DATE, F.col("day")), days)
+            run.replace_days("gold.usage_dimensions", rows.withColumn(DATE, F.col("day")), days)
 
     def _write_incidents(self) -> None:
         run = self.run
@@ -180,25 +175,14 @@ class Gold:
             run.read_present("silver.publications", hours),
             begun,
         )
-        self._replace_days("gold.incidents", found.withColumn(DATE, F.to_date("started_at")), begun)
-
-    def _replace_days(self, table: str, rows: DataFrame, days: Collection[str]) -> None:
-        """Give these days the rows of a frame, which say their `date`."""
-        made = by_day(collected(rows, table))
-        nothing = file_schema_of(table).empty_table()
-        self.run.replace_days(table, {day: made.get(day, nothing) for day in {*days, *made}})
+        run.replace_days("gold.incidents", found.withColumn(DATE, F.to_date("started_at")), begun)
 
     def _replace_hours(self, table: str, rows: DataFrame, hours: Collection[str]) -> None:
-        """Give the days of these hours their new rows, and the rows of their other hours."""
-        time = _TIMES[table]
+        """Give these hours new rows; the rows of the other hours of their days stay."""
+        time, days = _TIMES[table], days_of(hours)
         fresh = rows.where(within_hours(micros_of(time), hours)).withColumn(DATE, F.to_date(time))
-        made = by_day(collected(fresh, table))
-        days = {}
-        for day in days_of(hours):
-            known = self.run.rows(table, [f"{day}T00"])
-            kept = known.filter(lies_in(known[time], set(hours_of_day(day)).difference(hours)))
-            days[day] = pa.concat_tables([kept, made[day]]) if day in made else kept
-        self.run.replace_days(table, days)
+        others = {hour for day in days for hour in hours_of_day(day)}.difference(hours)
+        self.run.replace_days(table, fresh, days, lies_in(time, others) if others else None)
 
     def _unreported_in(self, hours: Collection[str]) -> DataFrame:
         """What lost servers sent in these hours beyond the samples of their viewers."""

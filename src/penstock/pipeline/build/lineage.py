@@ -73,7 +73,7 @@ LINEAGE: Final[Mapping[str, Made]] = {
             "gold.stream_health",
             "gold.usage",
         ),
-        ("checks of facts", "checks of tables"),
+        ("checks",),
     ),
 }
 

@@ -23,15 +23,30 @@ def open_sessions(storage: Storage, table: str, files: Iterable[str]) -> dict[st
     places = [storage.path_for_arrow(f"{folder_of(table)}/{path}") for path in files]
     if not places:
         return {}
-    rows = ds.dataset(places, format="parquet", filesystem=storage.fs).to_table(columns=columns)
-    hours = pc.unique(rows[HOUR]).to_pylist()
-    return {hour: _of_hour(rows.filter(pc.equal(rows[HOUR], hour)), reason) for hour in hours}
+    held: dict[str, OpenSessions] = {}
+    for batch in ds.dataset(places, format="parquet", filesystem=storage.fs).to_batches(columns=columns):
+        for hour in pc.unique(batch[HOUR]).to_pylist():
+            found = _of_hour(batch.filter(pc.equal(batch[HOUR], hour)), reason)
+            held[hour] = _merged(found, held.get(hour, OpenSessions()))
+    return held
 
 
-def _of_hour(rows: pa.Table, reason: str) -> OpenSessions:
-    lasts = [last for name in ENDS if name in rows.column_names and (last := pc.max(rows[name]).as_py())]
+def _merged(left: OpenSessions, right: OpenSessions) -> OpenSessions:
     return OpenSessions(
-        frozenset(rows.filter(rows["is_open"])["boot_id"].to_pylist()),
-        frozenset(rows.filter(pc.equal(rows[reason], SERVER_LOST))["boot_id"].to_pylist()),
+        left.open_boots | right.open_boots,
+        left.lost_boots | right.lost_boots,
+        max(left.last_hour, right.last_hour),
+    )
+
+
+def _of_hour(rows: pa.RecordBatch, reason: str) -> OpenSessions:
+    lasts = [last for name in ENDS if name in rows.schema.names and (last := pc.max(rows[name]).as_py())]
+    return OpenSessions(
+        _boots(rows.filter(rows["is_open"])),
+        _boots(rows.filter(pc.equal(rows[reason], SERVER_LOST))),
         f"{max(lasts):%Y-%m-%dT%H}" if lasts else "",
     )
+
+
+def _boots(rows: pa.RecordBatch) -> frozenset[str]:
+    return frozenset(pc.unique(rows["boot_id"]).to_pylist())

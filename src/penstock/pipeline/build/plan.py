@@ -73,14 +73,21 @@ class Plan:
 
 
 def lost_boots(boots: Iterable[BootSpan], as_of_us: int, silent_us: int) -> list[BootSpan]:
-    """Those that can tell no more: a newer boot of the same server has spoken, or they are silent for too long."""
+    """Those that can tell no more: a newer boot has spoken in their place, or they are silent for too long.
+
+    The place is that of a worker of a server: the workers of one server live at the same time.
+    """
     known = list(boots)
-    newest: dict[str, int] = {}
+    newest: dict[tuple[str, int], int] = {}
     for boot in known:
-        newest[boot.server_id] = max(newest.get(boot.server_id, 0), boot.first_at_us)
+        newest[_place_of(boot)] = max(newest.get(_place_of(boot), 0), boot.first_at_us)
     return [
-        boot for boot in known if boot.first_at_us < newest[boot.server_id] or boot.last_at_us < as_of_us - silent_us
+        boot for boot in known if boot.first_at_us < newest[_place_of(boot)] or boot.last_at_us < as_of_us - silent_us
     ]
+
+
+def _place_of(boot: BootSpan) -> tuple[str, int]:
+    return boot.server_id, 1 if boot.worker is None else boot.worker
 
 
 def plan_increment(state: State, as_of_us: int, silent_us: int, horizon: str = "") -> Plan:

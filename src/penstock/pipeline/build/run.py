@@ -11,6 +11,7 @@ from functools import cache
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipeline.build.open_sessions import open_sessions
@@ -105,9 +106,11 @@ class Run:
             held.update(dict.fromkeys(hours, OpenSessions()))
             held.update(open_sessions(self.lake.storage, table, added))
 
-    def replace_days(self, table: str, rows: Mapping[str, pa.Table]) -> None:
-        """Give these days of a gold table the rows that are here, by one commit."""
-        self._follow(table, self.lake.replace_days(table, self.pin(table), rows))
+    def replace_days(
+        self, table: str, rows: DataFrame, days: Collection[str], kept: pc.Expression | None = None
+    ) -> None:
+        """Give these days of a gold table new rows, with their `date`, by one commit; rows that are `kept` stay."""
+        self._follow(table, self.lake.replace_days(table, self.pin(table), rows, days, kept))
 
     def of_rows(self, rows: pa.Table) -> DataFrame:
         """Rows that are here, for Spark."""

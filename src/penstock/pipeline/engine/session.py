@@ -40,7 +40,7 @@ CHOSEN: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # collect_list and its like aggregate by hash up to this many keys; the default is 128, and sorting from then on.
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "10000",
     # Tables are read by explicit lists of files. Above this many paths Spark runs a job to look each of them up: of
     # 10,000 paths that took 29 to 34 CPU-s, and 2 CPU-s in the driver.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
@@ -165,7 +165,9 @@ def session_conf(settings: SparkSettings, java: Java, kept_in: Path | None) -> d
         **(local_address if settings.is_on_loopback else {}),
         # Spark's ports are open to every user of this machine and accept serialised objects. In one process Spark makes
         # up a secret that nobody sees; on a cluster the operator has to set one for all its parts.
-        **({"spark.authenticate": "true"} if settings.is_in_one_process else {}),
+        # Adapting plans while they run costs a quarter of a small cycle, and pays where partitions are many and skewed:
+        # of the few that one machine has there is little to join or to split.
+        **({"spark.authenticate": "true", "spark.sql.adaptive.enabled": "false"} if settings.is_in_one_process else {}),
         "spark.driver.memory": settings.heap,
         "spark.driver.extraJavaOptions": " ".join(option for option in options if option),
         "spark.sql.shuffle.partitions": str(2 * settings.cores),

@@ -168,4 +168,4 @@ def read_catalogue(lake: Lake) -> list[ArchiveRow]:
 
 def _write_catalogue(lake: Lake, rows: Iterable[ArchiveRow]) -> None:
     table = pa.Table.from_pylist([row.to_table() for row in rows], schema=file_schema_of(_TABLE))
-    lake.replace_days(_TABLE, lake.table(_TABLE).pin_or_create(), {"": table})
+    lake.put_days(_TABLE, lake.table(_TABLE).pin_or_create(), {"": table})

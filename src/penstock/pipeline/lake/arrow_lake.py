@@ -60,6 +60,10 @@ class ArrowLake:
         """Several tables within a span."""
         return {name: self.read(name, span) for name in names}
 
+    def count(self, names: Iterable[str], span: Span) -> int:
+        """How many rows the files of several tables have that `tables` would open."""
+        return sum(self._lake.count(self._pin(name), span.wanted()) for name in names)
+
     def find(self, name: str, prefix: str, limit: int) -> list[dict[str, Any]]:
         """Rows of a table whose first column of the key begins so, as many as asked for."""
         key = ds.field(TABLES[name].key[0])
@@ -78,15 +82,22 @@ class ArrowLake:
         rows: list[dict[str, Any]] = found.to_pylist()
         return rows
 
+    def is_being_built(self) -> bool:
+        """Whether a run has not come to all tables yet: some of them are newer than others."""
+        return bool(self._lake.read_state().planned)
+
     def server_starts(self, span: Span) -> list[datetime]:
         """Starts of servers, as far back as bronze is kept."""
         facts = self.facts("server_started", span, ds.field("version") > 0)
         return [_FIRST + timedelta(microseconds=fact["at_us"]) for fact in facts]
 
-    def _dataset(self, name: str, span: Span, kinds: Sequence[str] | None = None) -> ds.Dataset:
+    def _pin(self, name: str) -> Pinned | None:
         if name not in self._pins:
             self._pins[name] = self._lake.pin(name)
-        paths = self._lake.paths(self._pins[name], span.wanted(kinds))
+        return self._pins[name]
+
+    def _dataset(self, name: str, span: Span, kinds: Sequence[str] | None = None) -> ds.Dataset:
+        paths = self._lake.paths(self._pin(name), span.wanted(kinds))
         # With a schema given, columns that an older version did not write are null.
         schema = file_schema_of(name)
         if not paths:

@@ -17,6 +17,7 @@ from functools import reduce
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -172,6 +173,10 @@ class Lake:
         folder = folder_of(pinned.name)
         return [f"{folder}/{file.path}" for file in pinned.files if wanted.takes(file)]
 
+    def count(self, pinned: Pinned | None, wanted: Wanted = EVERYTHING) -> int:
+        """How many rows those files have, by the log alone."""
+        return 0 if pinned is None else sum(file.rows for file in pinned.files if wanted.takes(file))
+
     def read(
         self,
         spark: SparkSession,
@@ -248,7 +253,28 @@ class Lake:
         added = self._stage(name, placed, [_STAGED_HOUR])
         return self._replace(name, pinned, added, hours), added
 
-    def replace_days(self, name: str, pinned: Pinned, rows: Mapping[str, pa.Table]) -> Pinned:
+    def replace_days(
+        self, name: str, pinned: Pinned, rows: DataFrame, days: Collection[str], kept: pc.Expression | None = None
+    ) -> Pinned:
+        """Give these days of a table new rows, which say their `date`, written by Spark, one file for each day.
+
+        Rows of before for which `kept` holds stay. A table without days is replaced as a whole.
+        """
+        own = [column.name for column in TABLES[name].columns]
+        places = partition_by(name)
+        rows = rows.select(*own, *places)
+        placed = rows.repartition(*places) if places else rows.coalesce(1)
+        added = self._stage(name, placed.sortWithinPartitions(*places, *order_of(TABLES[name])), places)
+        # A row of another day would count twice if that day kept what it had.
+        touched = {*days, *(_day_of_path(path) for path in added)} if places else {""}
+        removed = [file for file in pinned.files if file.partition.get(DATE, "") in touched]
+        for day in sorted(touched if kept is not None else ()):
+            held = [file for file in removed if file.partition[DATE] == day]
+            if held and (path := self.table(name).join(held, kept)):
+                added.append(path)
+        return self.commit(name, pinned, Change(added, removed))
+
+    def put_days(self, name: str, pinned: Pinned, rows: Mapping[str, pa.Table]) -> Pinned:
         """Give these days of a table the rows that are here, one file each; a table without days has the day ''."""
         added = [path for day, held in rows.items() if (path := self._write(name, day, held))]
         removed = [file for file in pinned.files if file.partition.get(DATE, "") in rows]
@@ -353,6 +379,11 @@ def _condition(files: Collection[DataFile], wanted: Wanted) -> Column | None:
 def _run_of(path: str) -> str:
     """The folder in staging that a file is in."""
     return "/".join(path.split("/")[:2])
+
+
+def _day_of_path(path: str) -> str:
+    """The day of a file in a table that is cut by days."""
+    return path.partition("/")[0].partition("=")[2]
 
 
 def _table_folder(staged: Sequence[str]) -> str:

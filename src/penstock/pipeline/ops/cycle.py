@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
@@ -40,8 +41,11 @@ from penstock.pipeline.progress import Progress, RunFigures
 from penstock.pipeline.queries.spark_runner import SparkQueryRunner
 from penstock.pipeline.queries.sql_service import QUERY_TIMEOUT_S
 from penstock.pipeline.queries.statements import one_line
-from penstock.pipeline.reports.serving import write_serving
+from penstock.pipeline.reports.serving import MAX_ROWS, MAX_STREAMS, write_serving
 from penstock.pipeline.settings import PipelineSettings
+
+LITTLE_BYTES: Final = 4_000_000
+"""Some 10,000 facts, an hour of a stream with a dozen viewers: less is not worth the 15 CPU-s of a cycle by itself."""
 
 
 def now_us() -> int:
@@ -111,10 +115,16 @@ class Cycles:
             self.lake.recover()
             yield
 
-    def has_work(self) -> bool:
-        """Whether files have landed that are not in bronze, or tables wait for something else. Asks no Spark."""
+    def has_work(self, patience_s: float = 0.0) -> bool:
+        """Whether files have landed that are not in bronze, or tables wait for something else. Asks no Spark.
+
+        Little that has landed within `patience_s` is no work yet, and no server whose facts wait is lost.
+        """
         state, now_us = self.lake.read_state(), self._now_us()
-        if waiting_files(self._landing, state) or self._increment(state, now_us):
+        if waiting := waiting_files(self._landing, state):
+            waited_s = (now_us - waiting[0].modified_at_us) / 1_000_000
+            return waited_s >= patience_s or sum(file.size for file in waiting) >= LITTLE_BYTES
+        if self._increment(state, now_us):
             return True
         return state.version >= 0 and is_overdue(self.lake, now_us)
 
@@ -293,7 +303,9 @@ class Cycles:
 
     def _done(self, ingested: IngestResult, plan: Plan, state: State, began_at: float) -> RunFigures:
         newest_us = max((boot.last_at_us for boot in state.boots.values()), default=None)
-        write_serving(self.lake.storage, utc(self._now_us()))
+        if not write_serving(self.lake.storage, utc(self._now_us())):
+            most = f"{MAX_STREAMS:,} streams or {MAX_ROWS:,} rows of gold"
+            self._progress.say(f"serving files stay as they are: the last day has more than {most}")
         return RunFigures(
             files=ingested.files,
             facts=ingested.facts,

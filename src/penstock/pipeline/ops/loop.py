@@ -1,6 +1,7 @@
 """Runs again and again: look for new facts, run a cycle if there are some, wait until it is time or somebody asks.
 
-Owns the rhythm. Cycles never overlap. One that takes longer than the interval doubles it, which is said; when cycles
+Owns the rhythm. Cycles never overlap. A cycle costs much the same however few facts there are, so little waits for
+several rounds unless somebody asks. One that takes longer than the interval doubles it, which is said; when cycles
 are quick again, the interval returns to what was asked for. The Spark session is opened for the first cycle, or for
 whoever asks, and closed after a while without either, so that an idle server has no Java beside it. The clock is an
 argument, and so is what the loop waits for.
@@ -19,7 +20,9 @@ _MAX_INTERVAL_S: Final = 3600.0
 class Worker(Protocol):
     """What the loop runs. `has_work` is cheap; `run_cycle` opens the session if there is none."""
 
-    def has_work(self) -> bool: ...
+    def has_work(self, patience_s: float) -> bool:
+        """Whether there is something to do; little may wait so long."""
+        ...
 
     def run_cycle(self) -> None: ...
 
@@ -51,6 +54,8 @@ class Rhythm:
 
     every_s: float = 600.0
     idle_s: float = 7200.0
+    quiet_every_s: float = 0.0
+    """How often, at most, where little has landed; not more often than `every_s`."""
 
 
 class Loop:
@@ -71,6 +76,7 @@ class Loop:
         self._say = say
         self._used_at: float | None = None
         """When the session last did something for somebody; None: there is no session."""
+        self._has_run = False
         self.interval_s = rhythm.every_s
 
     def run(self) -> None:
@@ -79,8 +85,9 @@ class Loop:
         while True:
             began_at = self._clock()
             was_asked = self._askers.was_asked()
-            if self._worker.has_work():
+            if self._worker.has_work(self._patience_s(wake)):
                 self._cycle()
+                self._has_run = True
                 self._used_at = self._clock()
                 self._adapt(self._used_at - began_at)
             elif wake is Wake.ASKED:
@@ -93,6 +100,11 @@ class Loop:
                 self._worker.close()
                 return
             wake = self._askers.wait(max(0.0, began_at + self.interval_s - self._clock()))
+
+    def _patience_s(self, wake: Wake) -> float:
+        """How long little may wait: not at all for the first cycle, for who asks, or for the end."""
+        is_patient = wake is Wake.TIME and self._has_run
+        return max(0.0, self._rhythm.quiet_every_s - self._rhythm.every_s) if is_patient else 0.0
 
     def _cycle(self) -> None:
         try:

@@ -63,10 +63,12 @@ def gather(
     since: datetime | None = None,
     until: datetime | None = None,
     server_starts: Iterable[datetime] = (),
+    *,
+    is_being_built: bool = False,
 ) -> Report:
     """A report on the rows of NEEDED_TABLES, which the caller has cut to the span.
 
-    `server_starts` are those that are known, to say so if nothing is older.
+    `server_starts` are those that are known, to say so if nothing is older. `is_being_built`: a run is under way.
     """
     audience, health = tables["gold.audience"], tables["gold.stream_health"]
     first_at, newest_at = _ends([audience, health])
@@ -77,6 +79,7 @@ def gather(
         until=until,
         first_at=first_at,
         newest_at=newest_at,
+        is_being_built=is_being_built,
         started_at=_started_at(first_at, server_starts),
         totals=_totals(tables),
         audience=_audience(audience, axis),

@@ -223,6 +223,8 @@ class Report:
     """The first minute with data; None: there is none."""
     newest_at: datetime | None
     """The end of the newest minute: how fresh the figures are."""
+    is_being_built: bool
+    """Whether some tables are newer than others, since a run is under way."""
     started_at: datetime | None
     """Start of the server, if all figures are since then; None: there are older ones, or it is not known."""
     totals: Totals

@@ -25,6 +25,9 @@ from penstock.pipeline.reports.report import to_json
 
 FOLDER: Final = "serving"
 
+MAX_STREAMS: Final = 20_000
+MAX_ROWS: Final = 5_000_000
+"""Both are of the last day. All is read into memory: 200,000 streams with 4.6 million rows took 1.7 GB."""
 _LIVE: Final = timedelta(minutes=3)
 """A stream whose newest minute is older is not live. Covers the delay of landing and of a run."""
 _RECENT: Final = timedelta(hours=1)
@@ -33,8 +36,11 @@ _MONTH: Final = timedelta(days=31)
 
 
 def write_serving(storage: Storage, as_of: datetime) -> list[str]:
-    """Write all files from the current gold, and return their paths in the lake."""
+    """Write all files from the current gold, and return their paths in the lake; none if gold is too large for it."""
     lake = ArrowLake(storage)
+    last_day = Span(as_of - _DAY, None)
+    if lake.count(["gold.usage"], last_day) > MAX_STREAMS or lake.count(NEEDED_TABLES, last_day) > MAX_ROWS:
+        return []
     files = serving_files(lake, as_of)
     for name, content in files.items():
         storage.put(f"{FOLDER}/{name}.json", content.encode())

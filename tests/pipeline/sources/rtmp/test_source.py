@@ -20,8 +20,6 @@ from tests.support.penstock_server import PenstockServer, penstock_server
 from tests.support.processes import free_port
 from tests.support.samples import golden_samples
 
-pytestmark = pytest.mark.alone
-
 DEADLINE_S = 20.0
 
 
