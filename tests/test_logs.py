@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.serve import logs
-from penstock.serve.logs import LineWriter, OncePerSecond, configure_logs, get_logger
+from penstock import logs
+from penstock.logs import LineWriter, OncePerSecond, _pieces, configure_logs, get_logger
 
 
 @pytest.fixture(autouse=True)
@@ -224,7 +224,7 @@ def test_configuring_again_replaces_the_stream() -> None:
 
 def test_standard_error_is_the_default_and_is_written_to_before_exit() -> None:
     program = (
-        "from penstock.serve.logs import configure_logs, get_logger\n"
+        "from penstock.logs import configure_logs, get_logger\n"
         "configure_logs('info', 'json')\n"
         "for n in range(200):\n    get_logger().info('line', n=n)\n"
     )
@@ -265,7 +265,7 @@ def drain(descriptor: int, into: io.BytesIO) -> None:
 
 def test_a_process_ends_although_nobody_reads_its_lines() -> None:
     program = (
-        "import sys\nfrom penstock.serve.logs import configure_logs, get_logger\n"
+        "import sys\nfrom penstock.logs import configure_logs, get_logger\n"
         "configure_logs('info', 'json')\n"
         "for n in range(1000):\n    get_logger().info('line', text='x' * 1000)\n"
         "print('done', flush=True)\n"
@@ -342,3 +342,36 @@ def test_one_warning_per_second_passes_and_the_rest_are_counted() -> None:
 
 def test_the_first_warning_passes_whatever_the_clock_says() -> None:
     assert OncePerSecond(lambda: -5.0).admit() == 0
+
+
+WRITING = """
+import sys
+from penstock.logs import LineWriter
+writer = LineWriter(sys.stderr, max_pending_bytes=64 * 1024 * 1024)
+for number in range(20_000):
+    writer.write(f"{sys.argv[1]} {number} " + sys.argv[1] * (number % 300))
+print("queued", flush=True)
+writer.close(30.0)
+"""
+
+
+def test_lines_of_two_processes_in_one_pipe_stay_whole() -> None:
+    reading, writing = os.pipe()
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITING, name], stdout=subprocess.PIPE, stderr=writing) for name in "ab"
+    ]
+    os.close(writing)
+    # Both wait for room by then.
+    assert [writer.stdout.readline() for writer in writers if writer.stdout is not None] == [b"queued\n"] * 2
+    with open(reading, "rb") as pipe:
+        lines = pipe.read().decode().splitlines()
+    assert [writer.communicate(timeout=30)[0] for writer in writers] == [b"", b""]
+    expected = [[f"{name} {number} " + name * (number % 300) for number in range(20_000)] for name in "ab"]
+    assert [[line for line in lines if line.startswith(name)] for name in "ab"] == expected
+    assert len(lines) == 40_000
+
+
+def test_a_line_that_is_longer_than_a_pipe_takes_at_once_is_written_by_itself() -> None:
+    lines = [b"a" * 3000 + b"\n", b"b" * 1000 + b"\n", b"c" * 5000 + b"\n", b"d\n", b"e\n"]
+    assert list(_pieces(lines)) == [lines[0] + lines[1], lines[2], lines[3] + lines[4]]
+    assert list(_pieces([b"a" * 4095 + b"\n", b"b\n"])) == [b"a" * 4095 + b"\n", b"b\n"]

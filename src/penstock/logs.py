@@ -2,8 +2,9 @@
 
 Owns the shape of a line (time, level, msg, then the fields), the bounded way to the stream, and the limiter for
 warnings that repeat. A level that is off costs a call that does nothing. A line is formatted where it is logged and
-written by a thread that does nothing but write: a stalled pipe costs lines, which are counted, never time. Text of
-peers is made printable, so it can neither forge a line nor steer a terminal.
+written by a thread that does nothing but write: a stalled pipe costs lines, which are counted, never time. Lines of
+several processes may go to one pipe. Text of peers is made printable, so it can neither forge a line nor steer a
+terminal.
 
 Fields that mean the same everywhere: conn_id, peer_addr, stream_key, msg_type, csid, msid, timestamp (of the media).
 """
@@ -16,7 +17,7 @@ import select
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Literal, TextIO, cast
 
@@ -91,7 +92,8 @@ class LineWriter:
                 self._pending.clear()
                 self._is_writing = True
             try:
-                self._write(b"".join(lines))
+                for piece in _pieces(lines):
+                    self._write(piece)
             # The reader is gone or the disk is full: the next lines may fare better, these do not.
             except (OSError, ValueError):
                 with self._changed:
@@ -120,6 +122,20 @@ class LineWriter:
                 writable = select.poll()
                 writable.register(descriptor, select.POLLOUT)
                 writable.poll()
+
+
+def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Whole lines, as many at a time as a pipe takes in one go: other processes may write to it too.
+
+    A line that is longer than that goes by itself, and may be cut by another's.
+    """
+    piece = b""
+    for line in lines:
+        if piece and len(piece) + len(line) > select.PIPE_BUF:
+            yield piece
+            piece = b""
+        piece += line
+    yield piece
 
 
 class _LineLogger:
@@ -225,9 +241,15 @@ def is_for_programs(format: Format, stream: TextIO | None = None) -> bool:  # no
     return format == "json"
 
 
-def configure_logs(level: Level, format: Format, stream: TextIO | None = None) -> LineWriter:  # noqa: A002
+def configure_logs(
+    level: Level,
+    format: Format,  # noqa: A002
+    stream: TextIO | None = None,
+    **bound: object,
+) -> LineWriter:
     """Let loggers made from now on write to the stream, standard error unless told. Replaces what was there.
 
+    `bound` are fields of every line.
     The writer is closed at exit; who ends in another way closes it to have the last lines written.
     """
     stream = sys.stderr if stream is None else stream
@@ -239,7 +261,7 @@ def configure_logs(level: Level, format: Format, stream: TextIO | None = None) -
         processors += [_for_a_person] if is_terminal else []
         processors += [_for_the_eye, _console_renderer(has_colors=is_terminal)]
     writer = LineWriter(stream)
-    logger = _make_logger(level, processors, writer.write)
+    logger = _make_logger(level, processors, writer.write).bind(**bound)
     writer.tell_dropped = lambda lines: logger.warning("Log lines dropped", lines=lines)
     if _current.writer is not None and _current.handler is not None:
         logging.root.removeHandler(_current.handler)
