@@ -7,7 +7,8 @@ import struct
 from collections.abc import Sequence
 
 from penstock.media.frame import Frame, FrameKind, frame_of
-from penstock.relay.log import FrameEncoders, LogBudget, LogLimits, StreamLog
+from penstock.relay.log import LogBudget, StreamLog
+from penstock.relay.readable_log import FrameEncoders, LogLimits
 from penstock.relay.segment import MemoryBuffer, SegmentStore
 from tests.support.independent_rtmp import OracleMessage, read_messages_and_tail
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from penstock.media.frame import Frame, FrameKind
 from penstock.relay.cursor import Cursor
-from penstock.relay.log import LogBudget, LogLimits, StreamLog
+from penstock.relay.log import LogBudget, StreamLog
+from penstock.relay.readable_log import LogLimits
 from tests.relay.support import (
     CountingStore,
     audio,
@@ -315,6 +316,29 @@ def test_a_reader_of_an_earlier_message_may_be_asked_twice_before_it_sends() -> 
     assert cursor.next_range() == cursor.next_range()
     log.drop_everything()
     assert cursor.next_range() is None
+    assert not cursor.is_in_step, "it must skip"
+
+
+@pytest.mark.parametrize(("sent", "is_owed"), [(0, False), (10, True), (12 + 5 + 80, False)])
+def test_in_a_segment_that_the_log_has_dropped_only_the_rest_of_a_message_is_owed(sent: int, is_owed: bool) -> None:
+    store = CountingStore()
+    log = new_log(TINY, store=store)
+    log.append(key(0, b"x" * 80), 0.0)
+    log.append(inter(40), 0.0)
+    flush = log.flush(0.0)
+    assert flush is not None
+    flush.segment.pin()
+    log.drop_everything()
+    cursor = Cursor(log)
+    cursor.stand_in(flush.segment, flush.position)
+    cursor.advance(sent)
+    log.unpin(flush.segment)
+    rest = cursor.next_range()
+    assert (rest is not None) is is_owed
+    if rest is not None:
+        assert rest.size == 12 + 5 + 80 - sent
+        cursor.advance(rest.size)
+    assert store.open_buffers == set()
     assert not cursor.is_in_step, "it must skip"
 
 

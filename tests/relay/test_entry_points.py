@@ -4,7 +4,8 @@ import pytest
 
 from penstock.relay.codec_config import CodecConfig
 from penstock.relay.entry_points import EntryPoint, EntryPoints
-from penstock.relay.log import LogLimits, StreamLog
+from penstock.relay.log import StreamLog
+from penstock.relay.readable_log import LogLimits
 from tests.relay.support import audio, inter, key, metadata, new_log
 
 LOOKBACK = LogLimits(lookback_s=5.5, min_segment_bytes=1000, max_segment_bytes=4000)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from penstock.media.frame import FrameKind, frame_of
 from penstock.protocol.chunk_writer import standalone_writer
 from penstock.relay.follower import Follower, FollowerBatch, FollowerLimits
-from penstock.relay.log import LogBudget, LogLimits, StreamLog
+from penstock.relay.log import LogBudget, StreamLog
 from penstock.relay.payload import read_payloads
+from penstock.relay.readable_log import LogLimits
 from penstock.relay.segment import MemoryStore
 
 CHUNK_SIZE = 4096

@@ -1,7 +1,7 @@
 """Where those begin who waited for a publication, and what joiners are sent first."""
 
 from penstock.media.frame import FrameKind
-from penstock.relay.log import LogLimits
+from penstock.relay.readable_log import LogLimits
 from tests.relay.support import audio, audio_setup, fill, inter, key, messages_of, metadata, new_log, video_setup
 
 

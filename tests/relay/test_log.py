@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from penstock.media.frame import Frame
 from penstock.relay.cursor import Cursor
-from penstock.relay.log import LogBudget, LogLimits, StreamLog
+from penstock.relay.log import LogBudget, StreamLog
+from penstock.relay.readable_log import LogLimits
 from penstock.relay.segment import ENTRY_BYTES
 from tests.relay.support import (
     CountingStore,
@@ -53,8 +54,8 @@ def test_what_was_appended_is_seen_when_it_is_flushed() -> None:
     flush = log.flush(3.0)
     assert flush is not None
     assert (log.unflushed_bytes, log.unflushed_since, log.has_unflushed_video) == (0, None, False)
-    assert flush.segment.read(flush.position, flush.size) == b"".join(flush.pieces)
-    assert [message.payload for message in messages_of(b"".join(flush.pieces))[0]] == [
+    assert flush.segment.read(flush.position, flush.size) == flush.data
+    assert [message.payload for message in messages_of(flush.data)[0]] == [
         video_setup().payload,
         key(40).payload,
     ]

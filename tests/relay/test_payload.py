@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from penstock.errors import MisuseError
 from penstock.media.frame import FrameKind, frame_of
 from penstock.protocol.chunk_writer import standalone_writer
-from penstock.relay.log import LogBudget, LogLimits, StreamLog
+from penstock.relay.log import LogBudget, StreamLog
 from penstock.relay.payload import payload_of, read_payloads
+from penstock.relay.readable_log import LogLimits
 from penstock.relay.segment import Entry, MemoryStore
 
 # Type 0 on chunk stream 6: time, length, video, stream 1; then chunks of 4 bytes behind one-byte headers.

@@ -15,9 +15,9 @@ PROGRAM = textwrap.dedent(
     from penstock.relay.log import LogBudget, StreamLog
     from penstock.serve.configured import settings_of
     from penstock.serve.settings import AppSettings
-    from penstock.serve.streams.fan_out import FanOut
+    from penstock.serve.sending.fan_out import FanOut
     from penstock.serve.streams.live_stream import LiveStream
-    from penstock.serve.streams.memfd import MemfdStore
+    from penstock.serve.sending.memfd import MemfdStore
     from tests.relay.support import ENCODERS
 
     def pss_bytes():

@@ -7,7 +7,7 @@ if the log has moved on. A range that was given out is answered by `advance` bef
 
 from typing import NamedTuple
 
-from penstock.relay.log import StreamLog
+from penstock.relay.readable_log import ReadableLog
 from penstock.relay.segment import Segment
 
 
@@ -32,7 +32,7 @@ class KeptRange:
 
     __slots__ = ("_log", "_segment", "position", "size")
 
-    def __init__(self, log: StreamLog, piece: Range) -> None:
+    def __init__(self, log: ReadableLog, piece: Range) -> None:
         self._log = log
         self._segment, self.position, self.size = piece
         self._segment.pin()
@@ -60,10 +60,17 @@ class Cursor:
 
     __slots__ = ("_log", "_segment", "position")
 
-    def __init__(self, log: StreamLog) -> None:
+    def __init__(self, log: ReadableLog) -> None:
         self._log = log
         self._segment: Segment | None = None
         self.position = log.head
+
+    def stand_in(self, segment: Segment, position: int) -> None:
+        """Take a place in a segment that is still there, if only since somebody has pinned it."""
+        self.release()
+        segment.pin()
+        self._segment = segment
+        self.position = position
 
     @property
     def is_in_step(self) -> bool:

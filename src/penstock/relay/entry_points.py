@@ -5,6 +5,7 @@ players that look at more of a stream before they show it. What lies before the 
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from penstock.relay.codec_config import CodecConfig
@@ -45,6 +46,17 @@ class EntryPoints:
         points = self._to_look_back
         far_enough = (point for point in reversed(points) if now - point.at >= seconds)
         return next(far_enough, points[0] if points else self.newest)
+
+    @property
+    def remembered(self) -> tuple[tuple[EntryPoint, ...], tuple[EntryPoint, ...]]:
+        """All of them: the newest ones, and those to look back from."""
+        return tuple(self._newest), tuple(self._to_look_back)
+
+    def replace(self, newest: Iterable[EntryPoint], to_look_back: Iterable[EntryPoint]) -> None:
+        """Another process has chosen which are remembered."""
+        self.clear()
+        self._newest.extend(newest)
+        self._to_look_back.extend(to_look_back)
 
     @property
     def first_position(self) -> int | None:

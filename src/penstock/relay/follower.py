@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.relay.codec_config import CodecConfig
-from penstock.relay.log import Flush, StreamLog
+from penstock.relay.readable_log import Flush, ReadableLog
 from penstock.relay.segment import Entry, Segment
 
 
@@ -43,7 +43,7 @@ class FollowerBatch(NamedTuple):
 class Follower:
     """One lagging consumer of a log."""
 
-    def __init__(self, log: StreamLog, limits: FollowerLimits) -> None:
+    def __init__(self, log: ReadableLog, limits: FollowerLimits) -> None:
         self._log = log
         self._limits = limits
         self._backlog: deque[FollowerBatch] = deque()

@@ -1,23 +1,20 @@
-"""The log of one stream: what a publisher appended, as bytes that every viewer can be sent.
+"""The log of one stream where it is written: what a publisher appended, as bytes that every viewer can be sent.
 
-Owns the order of messages, their one shared encoding, the codec configuration in force, where a cursor may enter, and
-how much is kept. Each message is encoded once, with a full header and absolute time, so it stands alone and all viewers
-are sent the same bytes. Appending and flushing are two steps: what was appended is seen by cursors when it is flushed,
-so that a burst of messages costs each viewer one write.
+Owns the order of messages, their one shared encoding, the codec configuration in force, where a cursor may enter, how
+much is kept, and the memory of all logs. What readers ask of a log is in `readable_log`. Each message is encoded once,
+with a full header and absolute time, so it stands alone and all viewers are sent the same bytes. Appending and flushing
+are two steps: what was appended is seen by cursors when it is flushed, so that a burst of messages costs each viewer
+one write.
 """
 
-from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Protocol
 
 from penstock.media.frame import Frame, FrameKind
 from penstock.relay.codec_config import CodecConfig
-from penstock.relay.entry_points import EntryPoint, EntryPoints
+from penstock.relay.entry_points import EntryPoint
+from penstock.relay.readable_log import Flush, FrameEncoders, LogLimits, ReadableLog
 from penstock.relay.segment import ENTRY_BYTES, Entry, Segment, SegmentStore
 
-FrameEncoders = Mapping[FrameKind, Callable[[int, bytes], bytes]]
-"""For each kind, time and payload to the encoding that all viewers share."""
 _new_tuple = tuple.__new__
 
 _VIDEO = FrameKind.VIDEO
@@ -26,8 +23,6 @@ _QUIET_POINT_GAP_S = 1.0
 _JUMP_BACK_MS = 1000
 """Audio and video are not quite in order of time; beyond this the encoder has set its clock back."""
 _INTERVAL_SMOOTHING = 0.1
-_LOOKED_AT_FRAMES = 45
-"""FFmpeg wants to know the times of forty frames, and of some more where their order is another."""
 _LOOKBACK_PART = 12
 """Beyond this part of the memory nothing is kept to look back at: it is a convenience."""
 _LEAST_SEGMENTS = 4
@@ -36,40 +31,8 @@ _TINY_PART = 16
 """Of tiny messages a log keeps one of so many that it may."""
 _SPARE_PART = 16
 """Once memory is short, a sixteenth of it more is freed, so that not every flush has to look at all logs."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogLimits:
-    """How much of a stream is kept for those who join or lag."""
-
-    max_gops: int = 2
-    max_age_s: float = 10.0
-    max_bytes: int = 64 * 1024 * 1024
-    max_messages: int = 8 * 1024
-    """Each has a record in memory, larger than a tiny one is itself; a stream of ten tracks sends 1,000 a second."""
-    min_segment_bytes: int = 32 * 1024
-    max_segment_bytes: int = 4 * 1024 * 1024
-    lookback_s: float = 0.0
-    """Of a stream that FFmpeg looks at for long, so much is kept for those who want to begin that far back."""
-
-
-class Flush(NamedTuple):
-    """What has become visible: one range of one segment."""
-
-    segment: Segment
-    position: int
-    size: int
-    entries: list[Entry]
-    pieces: list[bytes]
-    first_point: EntryPoint | None = None
-    """Where one begins who has waited for it: an encoder's first second may come at once, and none of it is old."""
-
-
-class JoiningMessage(NamedTuple):
-    """One message of the codec configuration that a joiner is sent first."""
-
-    kind: FrameKind
-    encoded: bytes
+_RETURNING_PART = 8
+"""Up to so large a part of the memory counts as free once other processes were told to let go of it."""
 
 
 class LogBudget:
@@ -78,6 +41,8 @@ class LogBudget:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.used_bytes = 0
+        self.returning_bytes = 0
+        """Of those, what logs have dropped and other processes have yet to let go of: some milliseconds."""
         self._logs: set[StreamLog] = set()
 
     @property
@@ -96,85 +61,61 @@ class LogBudget:
     def take(self, size: int) -> None:
         """Bytes are about to be written. Past the limit the largest logs are cut back; if need be, to nothing."""
         self.used_bytes += size
-        if self.used_bytes <= self.max_bytes:
+        if self.used_bytes <= self.max_bytes or self._claimed_bytes <= self.max_bytes:
             return
         for cut in (StreamLog.cut_back, StreamLog.drop_everything):
             for log in sorted(self._logs, key=lambda log: log.held_bytes, reverse=True):
                 cut(log)
-                if self.used_bytes <= self.max_bytes - self.max_bytes // _SPARE_PART:
+                if self._claimed_bytes <= self.max_bytes - self.max_bytes // _SPARE_PART:
                     return
-            if self.used_bytes <= self.max_bytes:
+            if self._claimed_bytes <= self.max_bytes:
                 return
+
+    @property
+    def _claimed_bytes(self) -> int:
+        # A process that never lets go must not make memory grow without end.
+        return self.used_bytes - min(self.returning_bytes, self.max_bytes // _RETURNING_PART)
 
     def give_back(self, size: int) -> None:
         """A segment was closed."""
         self.used_bytes -= size
 
 
-class StreamLog:
+class DropListener(Protocol):
+    """Somebody who tells another process what is in a log, and lets it read there."""
+
+    def on_drop(self) -> None:
+        """Segments are about to be dropped. What was not told of them is told now or never."""
+
+
+class StreamLog(ReadableLog):
     """An append-only log with a moving start."""
 
-    def __init__(self, store: SegmentStore, encoders: FrameEncoders, limits: LogLimits, budget: LogBudget) -> None:
+    def __init__(
+        self,
+        store: SegmentStore,
+        encoders: FrameEncoders,
+        limits: LogLimits,
+        budget: LogBudget,
+        position: int = 0,
+    ) -> None:
+        """`position` is where it begins: a stream that comes from another process goes on counting where it was."""
+        super().__init__(encoders, limits, position)
         self._store = store
-        self._encoders = encoders
-        self._limits = limits
         self._budget = budget
-        self._segments: deque[Segment] = deque()
-        self._points = EntryPoints(limits.max_gops, limits.max_age_s, limits.lookback_s)
         self._pieces: list[bytes] = []
         self._entries: list[Entry] = []
         self._first_unflushed_point: EntryPoint | None = None
-        self._appended = 0
+        self._appended = position
         """The position behind the last appended byte; flushed or not."""
         self._segment_target = limits.min_segment_bytes
-        self.config = CodecConfig()
-        self.head = 0
-        """The position behind the last flushed byte: where in-step cursors stand."""
         self.held_bytes = 0
         """The memory of all segments that were not dropped."""
-        self.last_timestamp_ms = 0
-        self.has_video = False
-        """Whether video comes. When it has stopped for long, those who join begin with audio."""
         self._video_at = 0.0
-        self.video_interval_s = 0.0
-        """The mean distance of the last frames of video."""
-        self.has_unflushed_video = False
-        self.unflushed_since: float | None = None
-        self.publication_start = 0
-        """Where the publication that is in the log now began."""
-        self._joining: tuple[CodecConfig, int, tuple[JoiningMessage, ...]] | None = None
+        self.drop_listeners: list[DropListener] = []
+        self._returning: set[Segment] = set()
+        """Dropped here, and still read by other processes."""
         budget.join(self)
-
-    @property
-    def start(self) -> int:
-        """The first position that is still here."""
-        return self._segments[0].start if self._segments else self.head
-
-    @property
-    def newest_point(self) -> EntryPoint | None:
-        """Where one who joins or skips begins, if there is such a place."""
-        return self._points.newest
-
-    def first_point_from(self, position: int) -> EntryPoint | None:
-        """Where one begins who has waited since the head was there."""
-        return self._points.first_from(position)
-
-    @property
-    def lookback_s(self) -> float:
-        """How much FFmpeg looks at before it shows this stream; 0 where nothing is done about it.
-
-        One track alone is looked at for some seconds, since another might come, and of video a number of frames,
-        whatever time they take. With two tracks and metadata that is left as it is: to be close to live counts more.
-        """
-        config = self.config
-        if not self._limits.lookback_s or (config.has_metadata and not config.has_one_kind):
-            return 0.0
-        frames_s = _LOOKED_AT_FRAMES * self.video_interval_s if self.has_video else 0.0
-        return max(frames_s, self._limits.lookback_s if config.has_one_kind else 0.0)
-
-    def lookback_point(self, now: float) -> EntryPoint | None:
-        """Where one begins who looks at that much of a stream; None: where everybody does."""
-        return self._points.back(self.lookback_s, now) if self.lookback_s else None
 
     @property
     def unflushed_bytes(self) -> int:
@@ -190,20 +131,6 @@ class StreamLog:
     def next_video_at(self) -> float | None:
         """When the next frame of video should come, by the pace of the last ones; None: no video comes."""
         return self._video_at + self.video_interval_s if self.has_video else None
-
-    def joining_messages(self, config: CodecConfig, timestamp_ms: int) -> tuple[JoiningMessage, ...]:
-        """The codec configuration in force at a place, stamped with its time: encoded once for all who join there."""
-        if self._joining is None or self._joining[0] is not config or self._joining[1] != timestamp_ms:
-            messages = tuple(
-                # Metadata with a time of its own is a subtitle to FFmpeg, which then opens a track that is not there.
-                JoiningMessage(
-                    frame.kind,
-                    self._encoders[frame.kind](0 if frame.kind is FrameKind.DATA else timestamp_ms, frame.payload),
-                )
-                for frame in config.joining_frames(timestamp_ms)
-            )
-            self._joining = (config, timestamp_ms, messages)
-        return self._joining[2]
 
     def append(self, frame: Frame, now: float) -> None:
         """Take one message from the publisher."""
@@ -323,36 +250,29 @@ class StreamLog:
         newest = self._points.newest
         self._drop_before(self.head if newest is None else newest.position)
 
-    def drop_everything(self) -> None:
-        """Memory is shorter still: those in step go on, everybody else has to wait for the next entry point."""
-        while self._segments:
-            self._drop_first()
-
     def _drop_before(self, position: int) -> None:
         while len(self._segments) > 1 and self._segments[0].end <= position:
             self._drop_first()
 
     def _drop_first(self) -> None:
-        segment = self._segments.popleft()
+        for listener in self.drop_listeners:
+            listener.on_drop()
+        segment = self._segments[0]
         self.held_bytes -= segment.held_bytes
-        if segment.drop():
-            self._budget.give_back(segment.held_bytes)
-        self._points.forget_before(self.start)
+        super()._drop_first()
+        if self.drop_listeners and segment.is_pinned:
+            self._returning.add(segment)
+            self._budget.returning_bytes += segment.held_bytes
 
-    def unpin(self, segment: Segment) -> None:
-        """A cursor is done with a segment."""
-        if segment.unpin():
-            self._budget.give_back(segment.held_bytes)
-
-    def segment_at(self, position: int) -> Segment | None:
-        """The segment that holds a position, None if it is gone or not written yet."""
-        if not self.start <= position < self.head:
-            return None
-        return next(segment for segment in reversed(self._segments) if segment.start <= position)
+    def _on_closed(self, segment: Segment) -> None:
+        self._budget.give_back(segment.held_bytes)
+        if segment in self._returning:
+            self._returning.remove(segment)
+            self._budget.returning_bytes -= segment.held_bytes
 
     def forget_entry_points(self) -> None:
         """The publisher is gone: nobody new may begin with what it left behind."""
-        self._points.clear()
+        super().forget_entry_points()
         self._first_unflushed_point = None
 
     def begin_anew(self) -> None:
@@ -367,7 +287,6 @@ class StreamLog:
         self.config = self.config.without_metadata()
 
     def close(self) -> None:
-        """The stream is over. What cursors have pinned stays until they let go."""
-        self.drop_everything()
-        self._points.clear()
+        """The stream is over. What readers have pinned stays until they let go."""
+        super().close()
         self._budget.leave(self)

@@ -119,6 +119,11 @@ class Segment:
         self.entries += entries
         self.size += size
 
+    def show(self, entries: Sequence[Entry], size: int) -> None:
+        """Take whole messages that another process has written."""
+        self.entries += entries
+        self.size += size
+
     def read(self, position: int, size: int) -> bytes:
         """A copy of the bytes from a log position on."""
         return self.buffer.read(position - self.start, size)
@@ -139,6 +144,11 @@ class Segment:
         while last < end and (size := size + self.entries[last].encoded_bytes) <= max_bytes:
             last += 1
         return self.entries[first:last]
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether somebody reads from it."""
+        return self._pins > 0
 
     def pin(self) -> None:
         """Keep it while reading from it."""
