@@ -137,8 +137,17 @@ class Refused(Message, frozen=True):
     detail: str
 
 
+class TurnedAway(Message, frozen=True):
+    """Connections that the supervisor did not let in since it last told, for one worker to write down as facts."""
+
+    limit: str
+    hits: int
+    detail: str
+    """About the last of them."""
+
+
 class Reload(Message, frozen=True):
-    """The configuration has changed."""
+    """The configuration may have changed, and certificates are to be read anew."""
 
     config: dict[str, Any]
 
@@ -154,6 +163,15 @@ class Stop(Message, frozen=True):
 
 class Ready(Message, frozen=True):
     """The process can be given connections."""
+
+    io_uring: bool = False
+    """Whether it sends to many by one system call."""
+
+
+class Failed(Message, frozen=True):
+    """The process cannot start, for a reason that the operator can do something about."""
+
+    reason: str
 
 
 class Alive(Message, frozen=True):
@@ -173,6 +191,12 @@ class FromProxy(Message, frozen=True):
 
     number: int
     address: str
+
+
+class Unlinked(Message, frozen=True):
+    """The link to another worker had to be given up, and both are still there: they want a new one."""
+
+    peer: int
 
 
 class Claim(Message, frozen=True):
@@ -241,6 +265,16 @@ class Figures(Message, frozen=True):
     figures: dict[str, Any] | None
 
 
+class Listening(Message, frozen=True):
+    """A port of its own, as the operator wants it. The listening socket is beside it."""
+
+
+class PastFigures(Message, frozen=True):
+    """What workers of this server had counted whose life was over before this web process began."""
+
+    figures: dict[str, Any]
+
+
 class Entrance(Message, frozen=True):
     """What the supervisor counted: those it turned away, by limit, and those it holds."""
 
@@ -260,7 +294,22 @@ class HttpConnection(Message, frozen=True):
     scheme: str
 
 
-ToWorker = Welcome | Accepted | Linked | PublishAnswer | Challenge | SeatAnswer | Owner | Over | Refused | Reload | Stop
-FromWorker = Ready | Alive | Left | FromProxy | Claim | Begun | Ended | Yielded | Watch | Unwatch | LastSeen
-ToWeb = Welcome | Linked | Figures | Entrance | Reload | Stop
-FromWeb = Ready | Alive
+ToWorker = (
+    Welcome
+    | Accepted
+    | Linked
+    | PublishAnswer
+    | Challenge
+    | SeatAnswer
+    | Owner
+    | Over
+    | Refused
+    | TurnedAway
+    | Reload
+    | Stop
+)
+FromWorker = (
+    Ready | Failed | Alive | Left | FromProxy | Unlinked | Claim | Begun | Ended | Yielded | Watch | Unwatch | LastSeen
+)
+ToWeb = Welcome | Listening | Linked | PastFigures | Figures | Entrance | Reload | Stop
+FromWeb = Ready | Failed | Alive

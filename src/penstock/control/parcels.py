@@ -34,19 +34,26 @@ def write_parcel(parcel: Parcel) -> bytes:
 
 
 class ParcelReader:
-    """Bytes and descriptors, as they were received, to parcels."""
+    """Bytes and descriptors, as they were received, to parcels.
+
+    Descriptors are sent beside the first byte of their own parcel, and the kernel never gives those of two parcels with
+    one read (unix(7): ancillary data ends it). So each read with descriptors has those of one parcel, all or, if the
+    process is out of them, too few.
+    """
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self._descriptors: deque[int] = deque()
+        self._descriptors: deque[tuple[tuple[int, ...], bool]] = deque()
+        self._orphans: tuple[int, ...] = ()
 
-    def feed(self, data: bytes, descriptors: Iterable[int] = ()) -> None:
-        """Take what was received."""
+    def feed(self, data: bytes, descriptors: Iterable[int] = (), *, is_cut: bool = False) -> None:
+        """Take what was received. `is_cut`: there were more descriptors, which the process had no room for."""
         self._data += data
-        self._descriptors.extend(descriptors)
+        if (taken := tuple(descriptors)) or is_cut:
+            self._descriptors.append((taken, is_cut))
 
     def next_parcel(self) -> Parcel | None:
-        """The next whole one. Descriptors come with or before the bytes that they belong to."""
+        """The next whole one. One whose descriptors were cut comes without any, and they are left unclaimed."""
         if len(self._data) < _HEADER.size:
             return None
         length, count = _HEADER.unpack_from(self._data)
@@ -55,14 +62,24 @@ class ParcelReader:
         end = _HEADER.size + length
         if len(self._data) < end:
             return None
-        if len(self._descriptors) < count:
-            raise MalformedInput("link", f"{len(self._descriptors)} of {count} descriptors came with a message")
+        descriptors = self._take_descriptors(count) if count else ()
         body = bytes(memoryview(self._data)[_HEADER.size : end])
         del self._data[:end]
-        return Parcel(body, tuple(self._descriptors.popleft() for _ in range(count)))
+        return Parcel(body, descriptors)
+
+    def _take_descriptors(self, count: int) -> tuple[int, ...]:
+        descriptors, is_cut = self._descriptors.popleft() if self._descriptors else ((), False)
+        if is_cut:
+            self._orphans += descriptors
+            return ()
+        if len(descriptors) != count:
+            self._orphans += descriptors
+            raise MalformedInput("link", f"{len(descriptors)} of {count} descriptors came with a message")
+        return descriptors
 
     def unclaimed(self) -> tuple[int, ...]:
-        """Descriptors of messages that never became whole, to be closed."""
-        left = tuple(self._descriptors)
+        """Descriptors that belong to no message that was taken, to be closed."""
+        left = (*self._orphans, *(each for descriptors, _ in self._descriptors for each in descriptors))
+        self._orphans = ()
         self._descriptors.clear()
         return left

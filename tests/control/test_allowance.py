@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.serve.connections.allowance import AddressAllowances, Allowance, address_group, is_loopback
+from penstock.control.allowance import AddressAllowances, Allowance, address_group, is_loopback
 
 
 def test_a_burst_is_free_and_what_is_overdrawn_has_to_be_waited_for() -> None:

@@ -1,0 +1,293 @@
+"""The registry of stream names: who has a name, who wants it, who watches it. One for all workers of a server.
+
+Owns which worker may publish under a name, and how many viewers a stream has over all workers. It decides who is asked;
+whether a publisher gives way is decided by the worker that has the stream, which knows its publisher. What a message
+leads to is given back as messages to workers, in the order in which they are to be sent. Knows no sockets and no clock.
+
+A name is forgotten when nobody has, wants, watches or waits for it, so there are never more of them than connections.
+"""
+
+import itertools
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias, assert_never
+
+from penstock.control.messages import (
+    NOBODY,
+    Begun,
+    Challenge,
+    Claim,
+    Continuation,
+    Ended,
+    LastSeen,
+    Over,
+    Owner,
+    PublishAnswer,
+    SeatAnswer,
+    Unwatch,
+    Verdict,
+    Watch,
+    Yielded,
+)
+
+AboutNames: TypeAlias = Claim | Begun | Ended | Yielded | Watch | Unwatch | LastSeen
+Answer: TypeAlias = PublishAnswer | Challenge | SeatAnswer | Owner | Over
+Outgoing: TypeAlias = tuple[int, Answer]
+"""A message and the worker that it is for."""
+
+
+class _Claimant(NamedTuple):
+    worker: int
+    claim: Claim
+
+
+@dataclass(slots=True)
+class _Challenge:
+    """The worker that has a name was asked for it, and has not answered."""
+
+    name: bytes
+    challenged: int
+    claimant: _Claimant | None
+    """None: it was lost while its challenge was on the way."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    name: bytes
+    owner: int = NOBODY
+    epoch: int = 0
+    """Of the newest grant. Kept when the owner is gone, for those who followed it."""
+    is_begun: bool = False
+    former_owner: int = NOBODY
+    """Whoever yielded it to the owner, and is to hear when it has begun there."""
+    grace_s: float = 0.0
+    waits_until: float | None = None
+    """How long it may be without an owner, after one was lost; None: it does not wait for one."""
+    continuation: Continuation | None = None
+    """For the next owner; kept until that has begun, as it may be lost before."""
+    continuation_epoch: int = 0
+    claims: deque[_Claimant] = field(default_factory=deque)
+    challenge: int | None = None
+    viewers: dict[int, int] = field(default_factory=dict)
+    """By worker."""
+    viewers_in_all: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return not (self.owner or self.waits_until is not None or self.claims or self.challenge or self.viewers)
+
+
+class Names:
+    """All names that somebody has, wants, watches or waits for."""
+
+    def __init__(self) -> None:
+        self._streams: dict[bytes, _Stream] = {}
+        self._challenges: dict[int, _Challenge] = {}
+        self._waiting: set[bytes] = set()
+        self._epochs = itertools.count(1)
+        self._challenge_numbers = itertools.count(1)
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def owner_of(self, name: bytes) -> int:
+        """The worker that may publish it; NOBODY if none may."""
+        stream = self._streams.get(name)
+        return stream.owner if stream is not None else NOBODY
+
+    def viewers_of(self, name: bytes) -> int:
+        """Over all workers."""
+        stream = self._streams.get(name)
+        return stream.viewers_in_all if stream is not None else 0
+
+    def receive(self, worker: int, message: AboutNames, now: float) -> list[Outgoing]:
+        """What a message of a worker leads to."""
+        match message:
+            case Claim():
+                stream = self._stream(message.name)
+                stream.claims.append(_Claimant(worker, message))
+                return list(self._decide(stream))
+            case Yielded():
+                return list(self._yielded(worker, message, now))
+            case Begun():
+                return list(self._begun(worker, message))
+            case Ended():
+                return list(self._ended(worker, message))
+            case Watch():
+                return [(worker, self._watch(worker, message))]
+            case Unwatch():
+                self._unwatch(worker, message.name)
+            case LastSeen():
+                self._last_seen(message)
+            case _:
+                assert_never(message)
+        return []
+
+    def worker_lost(self, worker: int, now: float) -> list[Outgoing]:
+        """Its viewers and claims are gone, and what it published waits for its publishers to come back."""
+        for challenge in self._challenges.values():
+            if challenge.claimant is not None and challenge.claimant.worker == worker:
+                challenge.claimant = None
+        found: list[Outgoing] = []
+        for stream in list(self._streams.values()):
+            if stream.former_owner == worker:
+                stream.former_owner = NOBODY
+            stream.claims = deque(each for each in stream.claims if each.worker != worker)
+            stream.viewers_in_all -= stream.viewers.pop(worker, 0)
+            if stream.owner == worker:
+                self._withdraw_challenge(stream)
+                self._wait_for_owner(stream, now)
+            found += self._decide(stream)
+        return found
+
+    def tick(self, now: float) -> list[Outgoing]:
+        """Give up the names whose publishers did not come back in time."""
+        found: list[Outgoing] = []
+        for stream in [self._streams[name] for name in self._waiting]:
+            if stream.waits_until is not None and now >= stream.waits_until:
+                self._stop_waiting(stream)
+                stream.continuation = None
+                found += _over(stream)
+                self._forget_if_over(stream)
+        return found
+
+    def _stream(self, name: bytes) -> _Stream:
+        stream = self._streams.get(name)
+        if stream is None:
+            stream = self._streams[name] = _Stream(name)
+        return stream
+
+    def _forget_if_over(self, stream: _Stream) -> None:
+        if stream.is_over:
+            del self._streams[stream.name]
+
+    def _decide(self, stream: _Stream) -> Iterator[Outgoing]:
+        """Grant a free name to the first who wants it, and ask its owner for whoever comes next."""
+        while stream.claims and stream.challenge is None:
+            if stream.owner == NOBODY:
+                yield self._grant(stream, stream.claims.popleft(), Verdict.ADMIT)
+                continue
+            claimant = stream.claims.popleft()
+            stream.challenge = next(self._challenge_numbers)
+            self._challenges[stream.challenge] = _Challenge(stream.name, stream.owner, claimant)
+            claim = claimant.claim
+            yield stream.owner, Challenge(stream.challenge, stream.name, claim.may_replace, claim.claimant)
+        self._forget_if_over(stream)
+
+    def _grant(self, stream: _Stream, claimant: _Claimant, verdict: Verdict) -> Outgoing:
+        stream.former_owner, stream.owner = stream.owner or stream.former_owner, claimant.worker
+        stream.epoch = next(self._epochs)
+        stream.is_begun = False
+        stream.grace_s = claimant.claim.grace_s
+        self._stop_waiting(stream)
+        return claimant.worker, PublishAnswer(claimant.claim.request, verdict, stream.epoch, stream.continuation)
+
+    def _yielded(self, worker: int, message: Yielded, now: float) -> Iterator[Outgoing]:
+        challenge = self._challenges.get(message.challenge)
+        if challenge is None or challenge.challenged != worker:
+            return  # the stream ended by itself before it was asked for
+        del self._challenges[message.challenge]
+        stream = self._streams[challenge.name]
+        stream.challenge = None
+        claimant = challenge.claimant
+        if message.verdict is Verdict.REFUSE:
+            # Its publisher is alive: whoever else has asked for the name meanwhile need not ask again.
+            refused, stream.claims = stream.claims, deque()
+            for each in (claimant, *refused):
+                if each is not None:
+                    yield each.worker, PublishAnswer(each.claim.request, Verdict.REFUSE, 0, None)
+        else:
+            is_elsewhere = claimant is None or claimant.worker != worker
+            stream.continuation = message.continuation if is_elsewhere else None
+            stream.continuation_epoch = stream.epoch
+            if claimant is None:
+                stream.former_owner = worker
+                self._wait_for_owner(stream, now)
+            else:
+                yield self._grant(stream, claimant, message.verdict)
+        yield from self._decide(stream)
+
+    def _begun(self, worker: int, message: Begun) -> Iterator[Outgoing]:
+        stream = self._owned(worker, message.name, message.epoch)
+        if stream is None or stream.is_begun:
+            return
+        stream.is_begun = True
+        stream.continuation = None
+        for interested in {*stream.viewers, stream.former_owner} - {worker, NOBODY}:
+            yield interested, Owner(stream.name, worker, stream.epoch)
+        stream.former_owner = NOBODY
+
+    def _ended(self, worker: int, message: Ended) -> Iterator[Outgoing]:
+        stream = self._owned(worker, message.name, message.epoch)
+        if stream is None:
+            return
+        self._withdraw_challenge(stream)
+        stream.continuation = None
+        yield from _over(stream)
+        stream.owner = NOBODY
+        stream.is_begun = False
+        yield from self._decide(stream)
+
+    def _owned(self, worker: int, name: bytes, epoch: int) -> _Stream | None:
+        """The stream, if it is still this worker's: a message may have been on its way when the name went elsewhere."""
+        stream = self._streams.get(name)
+        return stream if stream is not None and (stream.owner, stream.epoch) == (worker, epoch) else None
+
+    def _withdraw_challenge(self, stream: _Stream) -> None:
+        """The owner that was asked is gone: who wants the name is the first to be decided about."""
+        if stream.challenge is None:
+            return
+        claimant = self._challenges.pop(stream.challenge).claimant
+        stream.challenge = None
+        if claimant is not None:
+            stream.claims.appendleft(claimant)
+
+    def _wait_for_owner(self, stream: _Stream, now: float) -> None:
+        stream.owner = NOBODY
+        stream.is_begun = False
+        stream.waits_until = now + stream.grace_s
+        self._waiting.add(stream.name)
+
+    def _stop_waiting(self, stream: _Stream) -> None:
+        stream.waits_until = None
+        self._waiting.discard(stream.name)
+
+    def _watch(self, worker: int, message: Watch) -> SeatAnswer:
+        stream = self._stream(message.name)
+        is_admitted = stream.viewers_in_all < message.max_viewers
+        if is_admitted:
+            stream.viewers[worker] = stream.viewers.get(worker, 0) + 1
+            stream.viewers_in_all += 1
+        self._forget_if_over(stream)
+        owner, epoch = (stream.owner, stream.epoch) if stream.is_begun else (NOBODY, 0)
+        return SeatAnswer(message.request, is_admitted, owner, epoch)
+
+    def _unwatch(self, worker: int, name: bytes) -> None:
+        stream = self._streams.get(name)
+        if stream is None or worker not in stream.viewers:
+            return
+        stream.viewers_in_all -= 1
+        stream.viewers[worker] -= 1
+        if not stream.viewers[worker]:
+            del stream.viewers[worker]
+        self._forget_if_over(stream)
+
+    def _last_seen(self, message: LastSeen) -> None:
+        """Those who followed a lost stream may have come differently far: the furthest knows best where to go on."""
+        stream = self._streams.get(message.name)
+        # It may come before the loss of the worker is noticed here.
+        if stream is None or message.epoch > stream.epoch or (stream.owner and message.epoch != stream.epoch):
+            return
+        known = stream.continuation
+        is_newer = known is None or (message.epoch, message.continuation.position) > (
+            stream.continuation_epoch,
+            known.position,
+        )
+        if is_newer:
+            stream.continuation = message.continuation
+            stream.continuation_epoch = message.epoch
+
+
+def _over(stream: _Stream) -> Iterator[Outgoing]:
+    return ((worker, Over(stream.name, stream.epoch)) for worker in stream.viewers if worker != stream.owner)
