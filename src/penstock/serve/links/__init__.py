@@ -1,0 +1,1 @@
+"""Sockets between the processes of one server."""
