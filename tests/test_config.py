@@ -72,12 +72,25 @@ KEYS: dict[str, tuple[list[Any], list[Any]]] = {
         [("private", "private"), ("group", "group"), ("world", "world")],
         ["", "0700", 0o700, None, "Private", []],
     ),
+    "server.workers": ([(1, 1), ("8", 8), (64, 64), ("auto", "auto")], [0, 65, "all", "", 1.5, None]),
     "server.io_uring": ([(True, True), ("off", False)], ["perhaps", 2, "", None, []]),
     "rtmp.listen": (ADDRESSES, [*NO_ADDRESSES, "none"]),
     "rtmp.chunk_bytes": ([("4 KiB", 4096), (128, 128), (65536, 65536)], [127, 65537, *NO_BYTES]),
     "rtmp.window_bytes": (BYTES, [0, *NO_BYTES]),
     "rtmp.peer_bandwidth_bytes": (BYTES, [0, *NO_BYTES]),
+    "rtmp.proxy_protocol": ([(True, True), ("off", False)], ["perhaps", 2, "", None, []]),
+    "tls.proxy_protocol": ([(True, True), ("off", False)], ["perhaps", 2, "", None, []]),
+    "http.trusted_proxies": (
+        [
+            ([], ()),
+            ("none", ()),
+            (["10.0.0.0/8", "fd00::/8"], ("10.0.0.0/8", "fd00::/8")),
+            ("192.0.2.1, ::1", ("192.0.2.1/32", "::1/128")),
+        ],
+        ["", "*", "proxy.example", ["10.0.0.1/8"], ["10.0.0.0/33"], [5], 5, None, {}, ["none", "::1"]],
+    ),
     "http.listen": ([*ADDRESSES, ("none", None)], NO_ADDRESSES),
+    "http.web_listen": ([*ADDRESSES, ("none", None)], NO_ADDRESSES),
     "limits.max_connections": (COUNTS, NO_COUNTS),
     "limits.max_connections_per_ip": (COUNTS, NO_COUNTS),
     "limits.max_new_connections_per_ip_per_s": (COUNTS, NO_COUNTS),
@@ -153,6 +166,7 @@ KEYS: dict[str, tuple[list[Any], list[Any]]] = {
         ["spark", ["a=1"], [5], 5, {}, ["spark.a=\n"]],
     ),
     "pipeline.silent_s": ([("2m", 120.0)], [0, *NO_SECONDS]),
+    "pipeline.quiet_every_s": ([("2m", 120.0)], [0, *NO_SECONDS]),
     "pipeline.idle_s": ([("2m", 120.0)], [0, *NO_SECONDS]),
     "pipeline.dimensions.parameters": (
         [
@@ -200,7 +214,8 @@ KEYS: dict[str, tuple[list[Any], list[Any]]] = {
     "defaults.grace_s": ([(0, 0.0), *SECONDS], NO_SECONDS),
     "defaults.play_wait_s": ([(0, 0.0), *SECONDS], NO_SECONDS),
 }
-TLS_KEYS = {"tls.listen", "tls.cert", "tls.key"}
+KEYS_OF_FILES = {"tls.listen", "tls.cert", "tls.key", "http.cert", "http.key"}
+ANY_FILE = __file__
 
 
 def with_value(key: str, value: object) -> Config:
@@ -230,7 +245,7 @@ def test_each_key_takes_its_values_and_refuses_all_others(key: str) -> None:
 
 
 def test_the_table_above_has_every_key() -> None:
-    assert {".".join(key) for key in VARIABLES.values()} == set(KEYS) | TLS_KEYS
+    assert {".".join(key) for key in VARIABLES.values()} == set(KEYS) | KEYS_OF_FILES
 
 
 def test_every_default_is_a_value_that_its_key_takes() -> None:
@@ -248,6 +263,18 @@ def test_the_landing_folder_holds_at_least_two_files() -> None:
     with pytest.raises(ValidationError, match=r"at least twice facts\.rotate_bytes"):
         Config.model_validate({"facts": {"rotate_bytes": "1 GB", "max_total_bytes": "1999 MB"}})
     Config.model_validate({"facts": {"rotate_bytes": "1 GB", "max_total_bytes": "2 GB"}})
+
+
+def test_https_has_a_certificate_a_key_and_an_address_or_none_of_them() -> None:
+    with pytest.raises(ValidationError, match=r"needs http\.key as well"):
+        Config.model_validate({"http": {"cert": ANY_FILE}})
+    with pytest.raises(ValidationError, match=r"needs http\.cert as well"):
+        Config.model_validate({"http": {"key": ANY_FILE, "cert": "none"}})
+    with pytest.raises(ValidationError, match=r"needs http\.listen or http\.web_listen as well"):
+        Config.model_validate({"http": {"key": ANY_FILE, "cert": ANY_FILE, "listen": "none"}})
+    Config.model_validate({"http": {"key": ANY_FILE, "cert": ANY_FILE, "listen": "none", "web_listen": ":8443"}})
+    config = Config.model_validate({"http": {"cert": ANY_FILE, "key": ANY_FILE}})
+    assert (config.http.cert, config.http.key) == (Path(ANY_FILE), Path(ANY_FILE))
 
 
 def test_the_configuration_cannot_be_changed() -> None:

@@ -30,12 +30,14 @@ from penstock.config_units import (
     read_flush,
     read_location,
     read_master,
+    read_networks,
     read_parameters,
     read_path,
     read_patterns,
     read_seconds,
     read_server_id,
     read_spark_settings,
+    read_workers,
     server_id_of,
 )
 
@@ -78,6 +80,8 @@ class Server(_Section):
     data_dir: Annotated[Path, PlainValidator(read_path)] = Path("data")
     data_mode: Literal["private", "group", "world"] = "private"
     """Who may read what the server makes in its data folder: addresses of peers and stream keys are in there."""
+    workers: Annotated[int | Literal["auto"], PlainValidator(partial(read_workers, most=64))] = 1
+    """Processes that serve media. `auto`: one for each core that this process may use."""
     io_uring: bool = True
     """Where the kernel lets us; else the server does without."""
 
@@ -89,14 +93,18 @@ class Rtmp(_Section):
     chunk_bytes: Annotated[int, _bytes(128, 65_536)] = 4096
     window_bytes: Annotated[int, _bytes(64 * KB, GB)] = 2_500_000
     peer_bandwidth_bytes: Annotated[int, _bytes(64 * KB, GB)] = 2_500_000
+    proxy_protocol: bool = False
+    """Whether each connection begins with the PROXY protocol. Whoever can reach the port can then name any address."""
 
 
 class Tls(_Section):
-    """RTMPS. The three belong together: all or none."""
+    """RTMPS. Address, certificate and key belong together: all or none."""
 
     listen: Annotated[Address | None, _or_none(_address)] = None
     cert: Annotated[Path | None, _or_none(PlainValidator(read_file_path))] = None
     key: Annotated[Path | None, _or_none(PlainValidator(read_file_path))] = None
+    proxy_protocol: bool = False
+    """As for RTMP: in front of the handshake of TLS."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -110,6 +118,22 @@ class Http(_Section):
     """The web page, HTTP viewers and the API."""
 
     listen: Annotated[Address | None, _or_none(_address)] = Address("127.0.0.1", 8080)
+    web_listen: Annotated[Address | None, _or_none(_address)] = None
+    """Where everything but media is served instead, if it is to have a port of its own."""
+    cert: Annotated[Path | None, _or_none(PlainValidator(read_file_path))] = None
+    key: Annotated[Path | None, _or_none(PlainValidator(read_file_path))] = None
+    """With both, HTTPS is served at both addresses."""
+    trusted_proxies: Annotated[tuple[str, ...], PlainValidator(read_networks)] = ()
+    """Whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        missing = [name for name in ("cert", "key") if getattr(self, name) is None]
+        if len(missing) == 1:
+            raise ValueError(f"needs http.{missing[0]} as well")
+        if not missing and self.listen is None and self.web_listen is None:
+            raise ValueError("needs http.listen or http.web_listen as well")
+        return self
 
 
 class Limits(_Section):
@@ -242,6 +266,8 @@ class Pipeline(_Section):
     spark: Annotated[tuple[str, ...], PlainValidator(read_spark_settings)] = ()
     silent_s: Annotated[float, _seconds(5, DAY)] = 90.0
     """A server of which no fact is newer than this is taken for lost: nine landings."""
+    quiet_every_s: Annotated[float, _seconds(1, DAY)] = float(HOUR)
+    """How often `penstock up` runs it while little lands and nobody asks: a run costs much the same for few facts."""
     idle_s: Annotated[float, _seconds(10, 7 * DAY)] = 7200.0
     """After so long without facts or questions Spark is stopped, until some come."""
     dimensions: Dimensions = Dimensions()

@@ -38,6 +38,7 @@ FLAGS: Mapping[str, Key] = {
     "--lake": ("pipeline", "lake"),
     "--master": ("pipeline", "master"),
     "--record": ("recording", "streams"),
+    "--workers": ("server", "workers"),
     "--log-level": ("logs", "level"),
     "--log-format": ("logs", "format"),
 }
@@ -51,6 +52,8 @@ class LoadedConfig:
 
     config: Config
     origins: Mapping[Key, str]
+    values: Mapping[str, Any]
+    """What the sources gave, one over the other, for another process to make the same configuration of."""
 
 
 def load_config(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Config:
@@ -75,9 +78,14 @@ def load_with_origins(file: Path | None, environment: Mapping[str, str], flags: 
     for flag, value in flags.items():
         _put(values, origins, FLAGS[flag], value, f"flag {flag}")
     try:
-        return LoadedConfig(Config.model_validate(values), origins)
+        return LoadedConfig(Config.model_validate(values), origins, values)
     except ValidationError as error:
         raise ConfigError(_blame(error, values, origins)) from None
+
+
+def config_from_values(values: Mapping[str, Any]) -> Config:
+    """The configuration of values that were found valid before, in the process that read the sources."""
+    return Config.model_validate(values)
 
 
 def dotted(key: Key) -> str:

@@ -32,6 +32,7 @@ _QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([a-z/]*)", re.ASCII | re.IGN
 _HOST_AND_PORT = re.compile(r"(?:\[([^\[\]]*)\]|([A-Za-z0-9._-]*)):(\d{1,5})", re.ASCII)
 _MASTER = re.compile(r"local(\[(\d{1,4}|\*)\])?|yarn|(spark|k8s|mesos)://[^\s]+", re.ASCII)
 _SPARK_SETTING = re.compile(r"spark\.[A-Za-z0-9._-]+=[^\x00-\x1f]*", re.ASCII)
+_ALLOWED_NETWORKS = 'should be networks or addresses, such as ["10.0.0.0/8", "::1"]'
 _PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
 _MAX_PARAMETERS = 8
 _OWN_DIMENSIONS = frozenset(("all", "client", "protocol", "server", "network", "country", "asn"))
@@ -86,6 +87,13 @@ def _whole_number(value: object, units: _Units, low: int, high: int, allowed: st
     return int(number)
 
 
+def read_workers(value: object, most: int) -> int | Literal["auto"]:
+    """A number of processes, or as many as this machine gives us cores."""
+    if value == "auto":
+        return "auto"
+    return _whole_number(value, _PLAIN, 1, most, f"should be a whole number from 1 to {most}, or auto")
+
+
 def read_count(value: object, low: int, high: int) -> int:
     return _whole_number(value, _PLAIN, low, high, f"should be a whole number from {low} to {high}")
 
@@ -122,6 +130,19 @@ def _is_ipv6(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def read_networks(value: object) -> tuple[str, ...]:
+    """Networks of peers in CIDR notation, from a list or from one text with commas; an address is a network of one."""
+    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if parts == [NONE_WORD]:
+        return ()
+    if not isinstance(parts, list | tuple) or not all(isinstance(each, str) for each in parts):
+        raise ValueError(_ALLOWED_NETWORKS)
+    try:
+        return tuple(str(ipaddress.ip_network(each)) for each in parts)
+    except ValueError as error:
+        raise ValueError(f"{_ALLOWED_NETWORKS}: {error}") from error
 
 
 def read_flush(value: object) -> FlushPolicy:

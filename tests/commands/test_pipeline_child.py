@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from penstock import logs
 from penstock.commands.pipeline_child import Backoff, ChildTimes, PipelineChild
 from penstock.commands.stopping import Stops
-from penstock.serve import logs
-from penstock.serve.logs import configure_logs
+from penstock.logs import configure_logs
 from tests.serve.live_server import wait_until
 
 QUICK = ChildTimes(look_every_s=0.02, first_retry_s=0.05, last_retry_s=0.1, at_once_s=1.0)

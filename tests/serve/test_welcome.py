@@ -18,6 +18,18 @@ def test_it_says_where_to_publish_play_and_look() -> None:
     )
 
 
+def test_https_is_looked_at_as_such() -> None:
+    text = welcome({"rtmp": ("127.0.0.1", 1935), "https": ("127.0.0.1", 8443)}, Path("data"), ())
+    assert "  look     https://127.0.0.1:8443/healthz and /metrics\n" in text
+
+
+def test_where_web_has_a_port_of_its_own_it_is_looked_at_there() -> None:
+    addresses = {"rtmp": ("127.0.0.1", 1935), "https": ("127.0.0.1", 8443), "web_https": ("127.0.0.1", 9443)}
+    text = welcome(addresses, Path("data"), ())
+    assert "  look     https://127.0.0.1:9443/healthz and /metrics\n" in text
+    assert "8443" not in text
+
+
 def test_a_server_on_every_interface_is_named_by_an_address_that_can_be_typed() -> None:
     addresses = {"rtmp": ("0.0.0.0", 1935), "rtmps": ("::1", 1936)}
     assert welcome(addresses, Path("/srv"), ("live/*", "vod/x")) == (

@@ -19,6 +19,7 @@ _FLAGS = (
     ("--key", "FILE", "private key for RTMPS, PEM"),
     ("--http", "HOST:PORT", "where to serve HTTP, or none (127.0.0.1:8080)"),
     ("--data", "DIR", "folder of recordings and facts (./data)"),
+    ("--workers", "N|auto", "how many processes serve media; auto: one for each core that may be used (1)"),
     ("--log-level", "LEVEL", "debug, info, warning or error (info)"),
     ("--log-format", "FORMAT", "auto, json or console (auto: text on a terminal, else JSON)"),
 )

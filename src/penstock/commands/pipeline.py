@@ -274,8 +274,8 @@ def _day(flag: str, value: str | None) -> str | None:
 
 
 def _progress(config: "Config", *, is_beside_server: bool = False) -> "Progress":
+    from penstock.logs import is_for_programs
     from penstock.pipeline.progress import LineProgress, progress_for
-    from penstock.serve.logs import is_for_programs
 
     is_json = is_for_programs(config.logs.format)
     # A line that changes in place would be torn by the server's.
@@ -346,7 +346,10 @@ def _run_again_and_again(
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with SqlService(OnDemand(cycles, demand), folder):
-            Loop(cycles, Rhythm(every_s, config.pipeline.idle_s), time.monotonic, demand, progress.say).run()
+            # Who runs it by hand has said how often.
+            quiet_every_s = config.pipeline.quiet_every_s if is_until_eof else every_s
+            rhythm = Rhythm(every_s, config.pipeline.idle_s, quiet_every_s)
+            Loop(cycles, rhythm, time.monotonic, demand, progress.say).run()
     except KeyboardInterrupt:
         # A line of the log, beside those of a server.
         progress.say("stopped at once; what was committed stays, the next run does the rest")
@@ -433,7 +436,13 @@ def _report(config: "Config", arguments: argparse.Namespace) -> int:
     zone, now = zone_of(arguments.timezone), datetime.now(UTC)
     since = None if arguments.days is None else now - timedelta(days=arguments.days)
     lake, span = ArrowLake(Storage(config.lake_location)), Span(since=since)
-    report = gather(lake.tables(NEEDED_TABLES, span), now, since, server_starts=lake.server_starts(span))
+    report = gather(
+        lake.tables(NEEDED_TABLES, span),
+        now,
+        since,
+        server_starts=lake.server_starts(span),
+        is_being_built=lake.is_being_built(),
+    )
     is_json = arguments.output_format == "json"
     text = to_json(report) if is_json else render(report, zone)
     if is_json and arguments.out is None:

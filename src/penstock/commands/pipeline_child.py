@@ -22,8 +22,8 @@ from typing import Final, NamedTuple
 from penstock.commands.extra_packages import not_installed
 from penstock.commands.stopping import Stops
 from penstock.errors import MissingProgram
+from penstock.logs import get_logger
 from penstock.pipeline.engine.java import find_java
-from penstock.serve.logs import get_logger
 
 NICENESS: Final = 10
 _SEES_END_S: Final = 0.2

@@ -14,11 +14,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, on_stop: Callable[[], None] = lambda: None) -> int:
     """`on_stop` is called for each signal that asks the server to stop."""
-    config = load_from_arguments(arguments).config
-    from penstock.serve.app import run as run_server
+    loaded = load_from_arguments(arguments)
+    config = loaded.config
+    from penstock.serve.supervisor import run as run_server
 
     def serve(on_stop: Callable[[], None]) -> int:
-        return run_server(config, reload=lambda: load_from_arguments(arguments).config, on_stop=on_stop)
+        return run_server(loaded, reload=lambda: load_from_arguments(arguments), on_stop=on_stop)
 
     if config.ship.to is None or not config.facts.enabled:
         return serve(on_stop)

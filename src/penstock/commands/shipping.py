@@ -14,7 +14,7 @@ from penstock.commands.extra_packages import missing_package
 from penstock.commands.stopping import Stops
 from penstock.config import Config
 from penstock.errors import PipelineError
-from penstock.serve.logs import configure_logs, get_logger
+from penstock.logs import configure_logs, get_logger
 
 _LAST_ROUND_S: Final = 30.0
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from penstock.serve.logs import get_logger
+from penstock.logs import get_logger
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _INTERRUPT: Final = signal.SIGUSR1

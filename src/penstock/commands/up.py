@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         return serve(arguments)
     from penstock.commands.pipeline_child import PipelineChild
     from penstock.commands.stopping import Stops
-    from penstock.serve.logs import configure_logs
+    from penstock.logs import configure_logs
 
     stops = Stops()
     child = PipelineChild(config.facts_dir, list(_words(arguments, f"{config.pipeline.every_s:g}s")), stops)

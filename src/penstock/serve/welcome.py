@@ -7,7 +7,8 @@ _EVERYWHERE = frozenset(("0.0.0.0", "::"))  # noqa: S104 - looked for, not liste
 
 
 def welcome(addresses: Mapping[str, tuple[str, int]], data: Path, recorded: tuple[str, ...]) -> str:
-    """A few lines. `addresses` has host and port by scheme: rtmp, rtmps, http."""
+    """A few lines. `addresses` has host and port by scheme: rtmp, rtmps, http, https; web_http or web_https for a port
+    of web's own."""
     apps = [f"{name}://{_place(*addresses[name])}/live" for name in ("rtmp", "rtmps") if name in addresses]
     streams = " or ".join(f"{app}/STREAM" for app in apps)
     rows = [
@@ -15,8 +16,13 @@ def welcome(addresses: Mapping[str, tuple[str, int]], data: Path, recorded: tupl
         ("", f"in OBS: server {apps[0]}, stream key STREAM"),
         ("play", f"{streams}, by VLC or ffplay"),
     ]
-    if "http" in addresses:
-        rows.append(("look", f"http://{_place(*addresses['http'])}/healthz and /metrics"))
+    pages = [name for name in addresses if name.startswith("web_")] or ["http", "https"]
+    looks = [
+        f"{name.removeprefix('web_')}://{_place(*addresses[name])}/healthz and /metrics"
+        for name in pages
+        if name in addresses
+    ]
+    rows += [("look", look) for look in looks]
     kept = f"records {', '.join(recorded)}" if recorded else "records nothing; see --record"
     rows.append(("files", f"{data}; {kept}"))
     if any(host in _EVERYWHERE for host, _ in addresses.values()):
