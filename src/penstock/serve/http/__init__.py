@@ -1,1 +1,1 @@
-"""Small answers over HTTP."""
+"""Connections over HTTP, on their way to the web process."""

@@ -1,0 +1,143 @@
+"""What clients over HTTP may cost: how many there are, how long each may take, and how many come in a second.
+
+Owns the limits, and which exchanges are open: uvicorn bounds none of that. Each connection is one exchange. How it is
+served, and what it is about, is known elsewhere.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from penstock.web.clients import Client, ClientAddress
+
+_LOOK_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """What clients may cost."""
+
+    max_connections: int = 64
+    max_waiting: int = 256
+    """Those that were handed over and not taken up yet."""
+    max_request_bytes: int = 16 * 1024
+    request_s: float = 10.0
+    """For the head of a request to come whole."""
+    answer_s: float = 10.0
+    """For it to be answered, and once more for the answer to be taken."""
+    max_new_per_s: float = 200.0
+    burst: float = 100.0
+
+
+class Exchange:
+    """One request and its answer."""
+
+    __slots__ = ("client", "due", "has_asked")
+
+    def __init__(self, client: Client, due: float) -> None:
+        self.client = client
+        self.due = due
+        """When it is given up."""
+        self.has_asked = False
+
+
+class Connection(Protocol):
+    """What an exchange goes over."""
+
+    @property
+    def is_over(self) -> bool:
+        """Closed, with everything sent."""
+
+    def abort(self) -> None:
+        """End it at once."""
+
+
+class Pace:
+    """Gives out turns at a bounded rate."""
+
+    def __init__(self, per_s: float, burst: float) -> None:
+        self._period_s = 1 / per_s
+        self._burst_s = burst / per_s
+        self._next_at = 0.0
+
+    def wait_s(self, now: float) -> float:
+        """Take the next turn: how long it is until then."""
+        self._next_at = max(self._next_at, now - self._burst_s) + self._period_s
+        return max(0.0, self._next_at - now)
+
+    def has_turn(self, now: float) -> bool:
+        """Take a turn, if there is one at once."""
+        is_free = self._next_at + self._period_s <= now
+        if is_free:
+            self.wait_s(now)
+        return is_free
+
+
+class Exchanges:
+    """All that are open."""
+
+    def __init__(self, clock: Callable[[], float], limits: HttpLimits) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._open: dict[Exchange, Connection] = {}
+        """The oldest first."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is being served."""
+        self.look()
+        return not self._open
+
+    def expect(self, client: Client) -> Exchange:
+        """One who has a request to make, from now on."""
+        return Exchange(client, self._clock() + self._limits.request_s)
+
+    def add(self, exchange: Exchange, connection: Connection) -> None:
+        """It goes over this connection."""
+        self._open[exchange] = connection
+
+    def of(self, address: ClientAddress | None) -> Exchange | None:
+        """The one with a client."""
+        return next((exchange for exchange in self._open if exchange.client.address == address), None)
+
+    def asked(self, exchange: Exchange) -> None:
+        """Its request has come."""
+        exchange.has_asked = True
+        exchange.due = self._clock() + self._limits.answer_s
+
+    def answered(self, exchange: Exchange) -> None:
+        """Its answer is on the way."""
+        exchange.due = self._clock() + self._limits.answer_s
+
+    def make_room(self) -> bool:
+        """At the limit whoever has kept us waiting longest goes, so that idle clients cannot lock others out."""
+        self.look()
+        if len(self._open) < self._limits.max_connections:
+            return True
+        longest = next((exchange for exchange in self._open if not exchange.has_asked), None)
+        if longest is None:
+            return False
+        self._open.pop(longest).abort()
+        return True
+
+    async def watch(self) -> None:
+        """Look again and again."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self.look()
+
+    def look(self) -> None:
+        """Forget those that are gone, and end those that are late."""
+        now = self._clock()
+        for exchange, connection in list(self._open.items()):
+            if connection.is_over:
+                del self._open[exchange]
+            elif now >= exchange.due:
+                connection.abort()
+                del self._open[exchange]
+
+    def abort_all(self) -> None:
+        """The end of everything."""
+        for connection in self._open.values():
+            connection.abort()

@@ -1,0 +1,140 @@
+"""Connected sockets that workers hand over, served by uvicorn's own HTTP protocol.
+
+Owns those that wait to be taken up, and the way from a socket to uvicorn's protocol. Sockets come connected, so
+uvicorn's server, which listens and handles signals, is not used. What they may cost is bounded by `exchanges`.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from uvicorn import Config
+from uvicorn.server import ServerState
+
+from penstock.control.refusals import UNAVAILABLE
+from penstock.logs import get_logger
+from penstock.web.asgi import App, Receive, Scope, Send
+from penstock.web.clients import Client, client_of
+from penstock.web.exchanges import Exchange, Exchanges, HttpLimits, Pace
+
+_STATE: Final = "penstock.exchange"
+_DISCARD_BYTES: Final = 64 * 1024
+
+
+def uvicorn_config(app: App, limits: HttpLimits, tls: ssl.SSLContext | None = None) -> Config:
+    """How uvicorn serves here: the grammar of HTTP, and as little else as can be."""
+    return Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        proxy_headers=False,
+        server_header=False,
+        # The application has one.
+        date_header=False,
+        log_config=None,
+        # What strangers send is not worth a line.
+        log_level="error",
+        access_log=False,
+        ssl_context_factory=None if tls is None else lambda _config, _default: tls,
+        h11_max_incomplete_event_size=limits.max_request_bytes,
+    )
+
+
+class _Transported(NamedTuple):
+    transport: asyncio.Transport
+
+    @property
+    def is_over(self) -> bool:
+        # A transport that was closed still sends what it holds.
+        return self.transport.is_closing() and not self.transport.get_write_buffer_size()
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+
+class HttpConnections:
+    """All open connections that were handed over."""
+
+    def __init__(self, app: App, clock: Callable[[], float], limits: HttpLimits | None = None) -> None:
+        self.app = app
+        """May be replaced: requests that come later meet the new one."""
+        self._clock = clock
+        limits = limits or HttpLimits()
+        self._pace = Pace(limits.max_new_per_s, limits.burst)
+        self._waiting: asyncio.Queue[tuple[socket.socket, Client]] = asyncio.Queue(limits.max_waiting)
+        self._exchanges = Exchanges(clock, limits)
+        self._uvicorn = uvicorn_config(self._serve, limits)
+        self._uvicorn.load()
+        self._uvicorn_state = ServerState()
+
+    def offer(self, connection: socket.socket, told_address: str, told_scheme: str) -> None:
+        """Serve a socket, soon. It is taken over."""
+        try:
+            self._waiting.put_nowait((connection, client_of(connection, told_address, told_scheme)))
+        except asyncio.QueueFull:
+            refuse(connection)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody is being served."""
+        return self._exchanges.is_empty and self._waiting.empty()
+
+    async def run(self) -> None:
+        """Serve until cancelled, and close everything then."""
+        watching = asyncio.create_task(self._exchanges.watch())
+        try:
+            while True:
+                # Before the next one is taken: the wait may be cut short, and nobody would close it then.
+                await asyncio.sleep(self._pace.wait_s(self._clock()))
+                connection, client = await self._waiting.get()
+                await self._begin(connection, client)
+        finally:
+            watching.cancel()
+            while not self._waiting.empty():
+                self._waiting.get_nowait()[0].close()
+            self._exchanges.abort_all()
+
+    async def _begin(self, connection: socket.socket, client: Client) -> None:
+        if not self._exchanges.make_room():
+            refuse(connection)
+            return
+        exchange = self._exchanges.expect(client)
+        loop = asyncio.get_running_loop()
+        try:
+            transport, _ = await loop.connect_accepted_socket(lambda: self._protocol(exchange), connection)
+        except (OSError, ValueError):  # gone, or no stream
+            connection.close()
+        except Exception as error:  # uvicorn wants it otherwise: the self-test will find that there is no answer
+            get_logger().error("HTTP connection failed", exc_info=error)
+            connection.close()
+        else:
+            self._exchanges.add(exchange, _Transported(transport))
+
+    def _protocol(self, exchange: Exchange) -> asyncio.Protocol:
+        protocol: asyncio.Protocol = self._uvicorn.http_protocol_class(  # type: ignore[call-arg]
+            config=self._uvicorn, server_state=self._uvicorn_state, app_state={_STATE: exchange}
+        )
+        return protocol
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope["state"][_STATE]
+        self._exchanges.asked(exchange)
+        scope["client"], scope["scheme"] = exchange.client
+        await self.app(scope, receive, send)
+        self._exchanges.answered(exchange)
+
+
+def refuse(connection: socket.socket) -> None:
+    """Say that there is no room, if that costs no wait, and close."""
+    with contextlib.suppress(OSError):
+        connection.setblocking(False)
+        # What is left unread would reset the connection, and lose the answer.
+        with contextlib.suppress(BlockingIOError):
+            connection.recv(_DISCARD_BYTES)
+        connection.send(UNAVAILABLE)
+    connection.close()

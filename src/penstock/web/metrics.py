@@ -1,0 +1,138 @@
+"""Figures of the whole server in Prometheus' words.
+
+Owns the names and meanings of metrics: totals without labels, a few for each worker, and those of the pipeline beside
+the server. Counting is done elsewhere.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import accumulate
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from penstock.control.figures import ROUND_BOUNDS_S, Figures
+from penstock.pipeline_figures import PipelineFigures
+from penstock.web.process_figures import ProcessesCollector
+
+
+class ServerFigures(NamedTuple):
+    """All that is told of a server at a moment."""
+
+    total: Figures
+    workers: Mapping[int, Figures] = {}
+    """By their numbers."""
+    pids: Collection[int] = ()
+    """Of supervisor, workers and web."""
+
+
+_GAUGES = {
+    "connections": "Open connections",
+    "publishers": "Streams that somebody publishes now",
+    "viewers": "Viewers of all streams",
+    "streams": "Streams, those that wait for their publisher to come back with them",
+    "flush_grid_seconds": "The grid on which load has forced streams to be sent; 0 while each video frame is",
+    "log_bytes": "Memory that the logs of all streams hold",
+    "log_budget_bytes": "Memory that they may hold",
+    "recorder_backlog_bytes": "What the recorder has yet to write",
+    "facts_pending_bytes": "Facts that wait for the disk",
+}
+_COUNTERS = {
+    "received_bytes": "Bytes received on RTMP connections",
+    "sent_bytes": "Bytes sent on RTMP connections",
+    "media_messages": "Audio, video and data messages of publishers",
+    "viewer_skips": "Times that a viewer fell behind and skipped to a key frame",
+    "slow_viewers_closed": "Viewers that were closed because they took nothing",
+    "follower_resumes": "Times that a worker which follows another's streams had to go on at a newer place",
+    "protocol_violations": "Connections that were closed because the peer broke RTMP",
+    "recorder_dropped_messages": "Messages that are missing in recordings",
+    "facts_written": "Facts written",
+    "facts_dropped": "Facts lost because the disk stalled",
+    "facts_deleted_files": "Landed files of facts that were deleted because there were too many bytes of them",
+    "facts_held_back": "Connections, views and publications without facts because their address had too many",
+    "log_lines_held_back": "Log lines left out because their address had too many",
+}
+_FIELDS = {"flush_grid_seconds": "flush_grid_s"}
+_WORKER_GAUGES = {
+    "connections": "Open connections of a worker",
+    "viewers": "Viewers at a worker",
+    "publishers": "Publishers at a worker",
+    "busy_share": "How much of its time the loop of a worker does not wait",
+}
+# Of the pipeline: field, name behind penstock_pipeline_, meaning.
+_PIPELINE_GAUGES = (
+    ("lag_seconds", "lag_seconds", "Age of the newest fact in the tables when the last good run of the pipeline ended"),
+    ("run_seconds", "run_seconds", "How long that run took"),
+    ("succeeded_at", "last_success_timestamp_seconds", "When that run ended, in seconds since 1970"),
+)
+_PIPELINE_COUNTERS = (
+    ("runs", "runs", "Runs of the pipeline that succeeded"),
+    ("failures", "failures", "Runs of the pipeline that ended with an error"),
+    ("facts", "facts", "Facts that the pipeline has ingested"),
+    ("quarantined", "quarantined_lines", "Landed lines that the pipeline refused"),
+)
+
+
+class _FiguresCollector(Collector):
+    def __init__(self) -> None:
+        self.server = ServerFigures(Figures())
+        self.pipeline: PipelineFigures | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._of_server(self.server.total)
+        yield from self._of_workers(self.server.workers)
+        if self.pipeline is not None:
+            yield from self._of_pipeline(self.pipeline)
+
+    def _of_workers(self, workers: Mapping[int, Figures]) -> Iterator[Metric]:
+        for name, text in _WORKER_GAUGES.items():
+            gauge = GaugeMetricFamily(f"penstock_worker_{name}", text, labels=["worker"])
+            for worker, figures in workers.items():
+                gauge.add_metric([str(worker)], getattr(figures, name))
+            yield gauge
+
+    def _of_pipeline(self, figures: PipelineFigures) -> Iterator[Metric]:
+        for field, name, text in _PIPELINE_GAUGES:
+            if (value := getattr(figures, field)) is not None:
+                yield GaugeMetricFamily(f"penstock_pipeline_{name}", text, value)
+        for field, name, text in _PIPELINE_COUNTERS:
+            yield CounterMetricFamily(f"penstock_pipeline_{name}", text, getattr(figures, field))
+
+    def _of_server(self, figures: Figures) -> Iterator[Metric]:
+        for name, text in _GAUGES.items():
+            if (value := getattr(figures, _FIELDS.get(name, name))) is not None:
+                yield GaugeMetricFamily(f"penstock_{name}", text, value)
+        for name, text in _COUNTERS.items():
+            if (value := getattr(figures, name)) is not None:
+                yield CounterMetricFamily(f"penstock_{name}", text, value)
+        limits = CounterMetricFamily("penstock_limits_hit", "Times that somebody was turned away", labels=["limit"])
+        for limit, hits in figures.limits_hit.items():
+            limits.add_metric([limit], hits)
+        yield limits
+        bounds = [*(f"{bound:g}" for bound in ROUND_BOUNDS_S), "+Inf"]
+        buckets = list(zip(bounds, accumulate(figures.round_counts), strict=True))
+        yield HistogramMetricFamily(
+            "penstock_pump_round_seconds",
+            "How long rounds of sending took, from what woke them to their end",
+            buckets,
+            figures.round_sum_s,
+        )
+
+
+class Exposition:
+    """Renders figures as text."""
+
+    def __init__(self) -> None:
+        self._collector = _FiguresCollector()
+        self._processes = ProcessesCollector()
+        self._registry = CollectorRegistry()
+        self._registry.register(self._collector)
+        self._registry.register(self._processes)
+
+    def render(self, server: ServerFigures, pipeline: PipelineFigures | None = None) -> bytes:
+        """The text that Prometheus reads. Without figures of a pipeline none are in it."""
+        self._collector.server = server
+        self._collector.pipeline = pipeline
+        self._processes.pids = server.pids
+        return generate_latest(self._registry)
