@@ -46,7 +46,7 @@ def test_version_1_has_these_kinds() -> None:
 
 def test_the_envelope_has_these_fields_in_this_order() -> None:
     names = [field.name for field in fields_of(Envelope)]
-    assert names == ["event_id", "server_id", "boot_id", "seq", "kind", "version", "at_us", "mono_us"]
+    assert names == ["event_id", "server_id", "boot_id", "seq", "kind", "version", "at_us", "mono_us", "worker"]
 
 
 @pytest.mark.parametrize("kind", FACTS.values(), ids=lambda kind: kind.kind)

@@ -34,7 +34,7 @@ class Envelope:
     """`{server_id}-{boot_id}-{seq}`."""
     server_id: str
     boot_id: str
-    """New at each start of the server."""
+    """One life of a worker of the server: new at each start. All that began with one server begin alike."""
     seq: int
     """From 1 within a boot. A number that is missing is a fact that was dropped because the disk stalled."""
     kind: str
@@ -43,6 +43,8 @@ class Envelope:
     """Microseconds since 1970, UTC."""
     mono_us: int
     """The monotonic clock, for differences within a boot."""
+    worker: int | None
+    """Which worker of the server tells it, from 1; None: told by an older server, which had one."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class ServerStarted(Fact):
-    """A boot began."""
+    """A boot began: the server's, or that of one of its workers."""
 
     kind = "server_started"
 

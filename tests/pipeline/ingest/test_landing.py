@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -17,7 +19,7 @@ from penstock.pipeline.ingest.identity import hashed_key
 from penstock.pipeline.ingest.landing import ingest_landed, replay_quarantined
 from penstock.pipeline.ingest.salts import read_salts
 from penstock.pipeline.lake.lake import Lake
-from penstock.pipeline.lake.layout import BRONZE
+from penstock.pipeline.lake.layout import BRONZE, folder_of
 from penstock.pipeline.lake.state import Touched
 from tests.pipeline.landing_place import FOLDER, NOON_US, SECOND_US, Place, fact
 
@@ -84,6 +86,34 @@ def test_facts_are_ingested_into_bronze_with_keys_and_what_they_touch(place: Pla
     assert [(file.rows, file.least["hour"], file.most["hour"]) for file in samples] == [(2, noon, one)]
 
 
+def test_facts_name_their_worker_and_those_of_older_servers_none(place: Place) -> None:
+    place.land("edge-1-b1-1.jsonl", fact(1, "server_started"), fact(2, "server_stopped"))
+    for worker, boot in ((1, "b2"), (2, "b3")):
+        place.land(f"edge-1-{boot}-1.jsonl", fact(1, "server_started", boot=boot, worker=worker))
+    assert place.ingest() == IngestResult(files=3, facts=4)
+    assert place.rows("server_started", "boot_id", "worker") == [("b1", None), ("b2", 1), ("b3", 2)]
+    boots = place.lake.read_state().boots.values()
+    assert sorted((boot.boot_id, boot.worker) for boot in boots) == [("b1", None), ("b2", 1), ("b3", 2)]
+
+
+def test_a_lake_from_before_there_were_workers_takes_facts_that_name_one(place: Place) -> None:
+    place.land("edge-1-b1-1.jsonl", fact(1, "server_started"))
+    place.ingest()
+    forget_column(place, "worker")
+    place.land("edge-1-b2-1.jsonl", fact(1, "server_started", boot="b2", worker=1))
+    place.lake = Lake(place.lake.storage)
+    assert place.ingest() == IngestResult(files=1, facts=1)
+    assert place.rows("server_started", "boot_id", "pid", "worker") == [("b1", 1, None), ("b2", 1, 1)]
+
+
+def forget_column(place: Place, name: str) -> None:
+    """Have bronze as a version of the software left it that did not know a column."""
+    bronze = DeltaTable(place.lake.storage.uri(folder_of(BRONZE)))
+    rows = pa.table(bronze.to_pyarrow_table())
+    write_deltalake(bronze, rows.drop_columns([name]), mode="overwrite", schema_mode="overwrite")
+    assert name not in {field.name for field in bronze.schema().fields}
+
+
 KINDS = ("server_started", "server_stopped")
 HOSTILE: Mapping[str, dict[str, Any] | bytes] = {
     "malformed 1": b'{"event_id":"edge-1-b1-20","server_id":"edge-1","boot',
@@ -111,6 +141,7 @@ HOSTILE: Mapping[str, dict[str, Any] | bytes] = {
     "other_boot 2": fact(20, "viewer_sample", view_id="edge-1-b1-x"),
     "other_boot 3": fact(20, "viewer_sample", view_id="edge-1-b1-21"),
     "ahead_of_time 1": fact(20, "server_started", NOON_US + 11 * 60 * SECOND_US + SECOND_US),
+    "absurd_value 10": fact(20, "server_started", worker=-1),
     "absurd_value 1": fact(-20, "server_started"),
     "absurd_value 2": fact(20, "server_started", at_us=0),
     "absurd_value 3": fact(20, "viewer_sample", view_id="edge-1-b1-2", sent_bytes=2**62),

@@ -12,6 +12,7 @@ from penstock.serve.recording.manifest import SegmentRow
 from penstock.serve.recording.recorder import Recorder, RecordingSettings
 from penstock.serve.server import Server
 from penstock.serve.settings import ServerSettings
+from tests.support.lone_worker import listen, lone_registry, port_of
 
 
 class Printer(RecordingListener):
@@ -26,11 +27,12 @@ def main(folder: Path) -> None:
     settings = ServerSettings()
     recorder = Recorder(RecordingSettings(folder, ("*/*",)), settings.connection.chunk_size, [Printer()])
     recorder.start()
-    server = Server(settings, recorder)
-    port = server.listen("127.0.0.1", 0)
+    server = Server(settings, lone_registry(), recorder)
+    listener = listen(server)
     server.reactor.on_signal(signal.SIGTERM, server.shut_down)
-    print(f"port {port}.", flush=True)  # noqa: T201
+    print(f"port {port_of(listener)}.", flush=True)  # noqa: T201
     server.run()
+    listener.close()
     print("complete" if recorder.close(10.0) else "incomplete", flush=True)  # noqa: T201
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from penstock.media.frame import FrameKind, frame_of
 from penstock.relay.follower import Follower, FollowerLimits
-from penstock.relay.log import LogBudget, LogLimits, StreamLog
+from penstock.relay.log import LogBudget, StreamLog
+from penstock.relay.readable_log import LogLimits
 from penstock.relay.segment import MemoryStore
+from penstock.serve.boot import Boot
 from penstock.serve.recording.archive import Archive, SegmentLimits
 from penstock.serve.recording.listener import RecordingListener
 from penstock.serve.recording.manifest import Gap, SegmentRow, read_row
@@ -124,6 +126,7 @@ class Stage:
         disk: Disk | None = None,
         modes: FileModes | None = None,
         clock_error_s: float = 0.0,
+        boot: Boot | None = None,
     ) -> None:
         self.folder = folder
         self.now = 1000.0
@@ -135,21 +138,32 @@ class Stage:
             limits or SegmentLimits(),
             retention or RetentionLimits(min_free_bytes=0),
             modes or FileModes(),
+            boot or Boot.alone(),
             chunk_size=CHUNK_SIZE,
             disk=disk or Disk(),
             clock=lambda: self.now,
             wall_clock=lambda: WALL_TIME - 1000.0 + self.now + self.clock_error_s,
             tell=lambda notice: notice(self.journal),
         )
-        self.archive.do_chores({})
+        self.archive.do_chores()
         self._tap_limits = tap_limits or FollowerLimits()
         self.publish("one")
 
-    def publish(self, recording_id: str, *, app: str = "live", stream: str = "test", is_append: bool = False) -> None:
-        """A stream begins anew."""
+    def publish(
+        self,
+        recording_id: str,
+        *,
+        app: str = "live",
+        stream: str = "test",
+        is_append: bool = False,
+        is_continued: bool = False,
+        last_timestamp_ms: int | None = None,
+    ) -> None:
+        """A stream begins anew, or goes on that was recorded elsewhere."""
         self.log = StreamLog(MemoryStore(), shared_encoders(CHUNK_SIZE), LogLimits(), LogBudget(2**30))
         self.follower = Follower(self.log, self._tap_limits)
-        self.recording = Recording(self.archive, RecordingOrder(recording_id, app, stream, is_append))
+        order = RecordingOrder(recording_id, app, stream, is_append, is_continued, last_timestamp_ms)
+        self.recording = Recording(self.archive, order)
 
     def append(self, *samples: Sample) -> None:
         """The publisher sends these, and they are flushed together."""

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from penstock.media.frame import FrameKind, frame_of
-from penstock.relay.log import LogBudget, LogLimits, StreamLog
+from penstock.relay.log import LogBudget, StreamLog
+from penstock.relay.readable_log import LogLimits
 from penstock.relay.segment import SegmentStore
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.recording.recorder import Recorder
 from penstock.serve.recording.recording_file import Disk
+from penstock.serve.sending.memfd import MemfdStore
 from penstock.serve.streams.broker import shared_encoders
 from penstock.serve.streams.live_stream import FlushListener, LiveStream
-from penstock.serve.streams.memfd import MemfdStore
 from tests.serve.recording.recording_stage import CHUNK_SIZE, Journal
 from tests.support.samples import Sample
 

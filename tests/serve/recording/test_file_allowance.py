@@ -2,7 +2,7 @@
 
 from penstock.serve.recording.file_allowance import FileAllowance
 
-OF_STREAM = "the stream began more than 6 recordings in a minute"
+OF_STREAM = "the stream began more than 6 recordings in 60 s"
 IN_ALL = "more than 600 recordings began in a short time"
 
 
@@ -32,3 +32,17 @@ def test_streams_are_forgotten_when_their_allowance_is_whole_again() -> None:
     for number in range(100_000):
         allowance.refusal(f"live/{number}", number * 0.5)
     assert len(allowance._stream_whole_at) <= 1001
+
+
+def test_each_of_several_workers_has_its_share() -> None:
+    allowance = FileAllowance(workers=3)
+    of_stream = "the stream began more than 2 recordings in 60 s"
+    assert [allowance.refusal("live/a", 100.0) for _ in range(3)] == [None, None, of_stream]
+    assert [allowance.refusal("live/a", at) for at in (129.9, 130.0)] == [of_stream, None]
+    in_all = "more than 200 recordings began in a short time"
+    assert [allowance.refusal(f"live/{number}", 1000.0) for number in range(201)] == [None] * 200 + [in_all]
+
+
+def test_a_publisher_may_come_back_once_however_many_workers_there_are() -> None:
+    allowance = FileAllowance(workers=64)
+    assert [allowance.refusal("live/a", 100.0) for _ in range(2)] == [None, None]

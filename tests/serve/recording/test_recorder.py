@@ -30,6 +30,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Studio]]:
         follower: FollowerLimits | None = None,
         max_total_backlog_bytes: int = 2**30,
         listeners: Sequence[RecordingListener] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> Studio:
         journal = Journal()
         settings = RecordingSettings(
@@ -38,7 +39,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Studio]]:
             follower=follower or FollowerLimits(),
             max_total_backlog_bytes=max_total_backlog_bytes,
         )
-        recorder = Recorder(settings, CHUNK_SIZE, [*listeners, journal], disk=disk)
+        recorder = Recorder(settings, CHUNK_SIZE, [*listeners, journal], disk=disk, clock=clock)
         recorder.start()
         started.append(recorder)
         return Studio(recorder, journal)
@@ -179,11 +180,13 @@ def test_a_disk_that_stands_still_stops_nobody_and_nothing_is_lost(
 
 def test_a_stall_is_told_once(start: Callable[..., Studio]) -> None:
     disk = SlowDisk()
-    studio = start(disk=disk)
+    studio = start(disk=disk, clock=lambda: 1000.0)
+    studio.now = 999.0
     disk.moves.clear()
     studio.send(studio.publish(), video_setup(), key(0))
-    studio.wait_for(disk.waits.is_set)
-    studio.now = time.monotonic()
+    # One tick hands over what came. `wait_for` would tick on, and a second passes by each.
+    studio.tick()
+    assert disk.waits.wait(DEADLINE_S)
     for _ in range(7):
         studio.tick()
     assert studio.journal.stalls == []

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.serve.recording.archive import SegmentLimits
 from penstock.serve.recording.manifest import Manifest, SegmentStatus
 from penstock.serve.recording.recording_file import Disk
 from penstock.serve.recording.retention import RetentionLimits
@@ -156,7 +155,6 @@ def test_all_that_is_made_has_the_modes_that_were_asked_for(modes: FileModes, tm
     assert modes_below(tmp_path / "data") == {
         "data": modes.folder,
         "recordings": modes.folder,
-        ".lock": modes.file,
         "manifest.jsonl": modes.file,
         stage.journal.closed[0].path: modes.file,
     }
@@ -177,7 +175,7 @@ def record(stage: Stage, recording_id: str, samples: list[Sample]) -> None:
     stage.send(*HEAD, *samples)
     stage.end()
     stage.now += 10.0
-    stage.archive.do_chores({})
+    stage.archive.do_chores()
 
 
 def test_after_each_file_the_oldest_go_until_the_rest_fits(tmp_path: Path) -> None:
@@ -196,11 +194,11 @@ def test_what_is_too_old_goes_within_a_minute(tmp_path: Path) -> None:
     record(stage, "a", MESSAGES)
     stage.now += 85.0
     assert stage.archive.next_chore_at <= stage.now
-    stage.archive.do_chores({})
+    stage.archive.do_chores()
     assert stage.journal.deleted == []
     stage.now += 60.0
     assert stage.archive.next_chore_at <= stage.now
-    stage.archive.do_chores({})
+    stage.archive.do_chores()
     assert [row.reason for row in stage.journal.deleted] == ["older than 100 s"]
 
 
@@ -212,7 +210,7 @@ def test_a_stranger_who_records_little_costs_nobody_a_file(tmp_path: Path) -> No
         stage.send(*HEAD, key(0, 10))
         stage.end()
         stage.now += 10.0
-        stage.archive.do_chores({})
+        stage.archive.do_chores()
     assert [row.recording_id for row in stage.journal.deleted] == [f"stranger {number}" for number in range(4)]
 
 
@@ -223,7 +221,7 @@ KEEP_A_DAY = RetentionLimits(max_age_s=86_400.0, min_free_bytes=0)
 
 def minute(stage: Stage) -> None:
     stage.now += 60.0
-    stage.archive.do_chores({})
+    stage.archive.do_chores()
 
 
 def test_a_clock_that_jumps_ahead_deletes_nothing_for_an_hour_and_is_told(tmp_path: Path) -> None:
@@ -273,10 +271,10 @@ def test_the_file_being_written_stays_whatever_the_limits(tmp_path: Path) -> Non
     stage = Stage(tmp_path, retention=RetentionLimits(max_age_s=0.0, max_total_bytes=0, min_free_bytes=10**18))
     stage.send(*HEAD, *MESSAGES)
     stage.now += 1000.0
-    stage.archive.do_chores({"live/test": stage.recording.file_bytes})
+    stage.archive.do_chores()
     assert stage.journal.deleted == []
     stage.end()
-    stage.archive.do_chores({})
+    stage.archive.do_chores()
     assert [row.status for row in stage.journal.deleted] == [SegmentStatus.DELETED]
 
 
@@ -291,23 +289,9 @@ def test_a_file_that_cannot_be_deleted_is_told_and_tried_again(tmp_path: Path) -
     assert len(stage.journal.archive_failures) == 1
     assert "Operation not permitted" in stage.journal.archive_failures[0]
     stage.now += 60.0
-    stage.archive.do_chores({})
+    stage.archive.do_chores()
     assert len(stage.journal.archive_failures) == 2
     assert stage.journal.deleted == []
-
-
-def test_a_folder_of_another_server_is_taken_over_when_that_is_gone(tmp_path: Path) -> None:
-    other = Manifest(tmp_path, FileModes())
-    stage = Stage(tmp_path, limits=SegmentLimits(retry_pause_s=5.0))
-    assert "another server records here" in stage.journal.archive_failures[0]
-    stage.now += 4.9
-    stage.archive.do_chores({})
-    assert len(stage.journal.archive_failures) == 1
-    other.close()
-    stage.now += 0.1
-    stage.archive.do_chores({})
-    assert stage.archive.manifest is not None
-    stage.archive.close()
 
 
 def test_real_room_on_the_disk_is_looked_at(tmp_path: Path) -> None:

@@ -278,7 +278,7 @@ def test_without_a_folder_nothing_is_recorded_until_there_is_one(tmp_path: Path)
     assert "File exists" in stage.journal.archive_failures[0]
     in_the_way.unlink()
     stage.now += 10.0
-    stage.archive.do_chores({})
+    stage.archive.do_chores()
     stage.send(key(80), inter(120))
     stage.end()
     (row,) = stage.journal.closed

@@ -17,6 +17,7 @@ from penstock.serve.server import Server
 from penstock.serve.settings import AppSettings, ServerSettings
 from tests.interop.ffmpeg_copies import RECORDING_PATH, copy_command, listed_packets, run_cleanly
 from tests.serve.recording.recording_stage import FullDisk, Journal
+from tests.support.lone_worker import listen, lone_registry, port_of
 from tests.support.processes import RunningProgram, running
 from tests.support.rtmp_driver import rtmp_client
 from tests.support.samples import AUDIO, VIDEO, Sample, fingerprints, flv_samples, media_of, shifted
@@ -35,8 +36,9 @@ class LiveServer:
         self.journal = Journal()
         recording = RecordingSettings(folder, ("*/*",))
         self.recorder = Recorder(recording, settings.connection.chunk_size, [self.journal], disk=disk)
-        self._server = Server(settings, self.recorder)
-        self.port = self._server.listen("127.0.0.1", 0)
+        self._server = Server(settings, lone_registry(), self.recorder)
+        self._listener = listen(self._server)
+        self.port = port_of(self._listener)
         self._thread = threading.Thread(target=self._server.run)
 
     def start(self) -> None:
@@ -46,6 +48,7 @@ class LiveServer:
     def stop(self) -> None:
         self._server.reactor.call_from_thread(self._server.shut_down)
         self._thread.join(DEADLINE_S)
+        self._listener.close()
         assert self.recorder.close(DEADLINE_S)
 
     def wait_for_closed(self, count: int = 1) -> list[SegmentRow]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.serve.logs import configure_logs
+from penstock.logs import configure_logs
 from penstock.serve.recording.listener import RecordingListener, RecordingLog
 from penstock.serve.recording.manifest import Gap, SegmentStatus
 from tests.serve.recording.test_manifest import ROW

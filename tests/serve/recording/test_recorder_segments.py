@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.media.flv_metadata import read_flv_metadata
+from penstock.serve.boot import Boot
 from penstock.serve.recording.archive import SegmentLimits
 from penstock.serve.recording.manifest import SegmentStatus
 from tests.serve.recording.recording_stage import (
@@ -234,10 +235,11 @@ def test_however_messages_are_gathered_the_files_are_the_same(
             }[moment]
         )
     cuts = data.draw(st.lists(st.integers(1, 9), min_size=1))
-    one_by_one = Stage(tmp_path_factory.mktemp("single"), limits=SHORT)
+    boot = Boot("aaaaaaaa0001", "aaaaaaaa")
+    one_by_one = Stage(tmp_path_factory.mktemp("single"), limits=SHORT, boot=boot)
     one_by_one.send(*samples)
     one_by_one.end()
-    gathered = Stage(tmp_path_factory.mktemp("gathered"), limits=SHORT)
+    gathered = Stage(tmp_path_factory.mktemp("gathered"), limits=SHORT, boot=boot)
     position = 0
     while position < len(samples):
         size = cuts[position % len(cuts)]

@@ -266,6 +266,7 @@ def _boots(groups: Iterable[Group]) -> list[BootSpan]:
             group.max_seq,
             group.facts,
             group.kind == "server_stopped",
+            group.worker,
         )
         spans[group.boot_key] = spans[group.boot_key].merged(span) if group.boot_key in spans else span
     return [spans[key] for key in sorted(spans)]

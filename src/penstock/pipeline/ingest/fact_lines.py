@@ -52,6 +52,7 @@ _MAX_SUM: Final = 10**17
 _MAX_FRACTION: Final = 1e12
 _NEVER_NEGATIVE: Final = (
     "mono_us",
+    "worker",
     "uptime_us",
     "duration_us",
     "received_bytes",

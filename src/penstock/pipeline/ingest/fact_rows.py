@@ -44,6 +44,7 @@ class Group(NamedTuple):
     server_id: str
     boot_id: str
     boot_key: int
+    worker: int | None
     hour_us: int
     first_start_us: int | None
     last_start_us: int | None
@@ -98,14 +99,15 @@ def by_day(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 def survey(kind: str, rows: pa.Table) -> list[Group]:
     """Counts and spans of rows of bronze."""
-    at_us, keys = rows["at_us"].to_numpy(), ["server_id", "boot_id", "boot_key", "hour_us", "first_us", "last_us"]
+    of_boot = ["server_id", "boot_id", "boot_key", "worker"]
+    at_us, keys = rows["at_us"].to_numpy(), [*of_boot, "hour_us", "first_us", "last_us"]
     start_us = at_us - rows[_SINCE[kind]].to_numpy() if kind in _SINCE else at_us
     last_us = at_us if kind == "play_first_keyframe" else np.minimum(start_us + _EDGE_US, at_us)
     is_of_session = kind in _SINCE or kind == "play_started"
     nothing = pa.nulls(rows.num_rows, pa.int64())
     named = pa.table(
         {
-            **{name: rows[name] for name in ("server_id", "boot_id", "boot_key", "seq", "at_us")},
+            **{name: rows[name] for name in (*of_boot, "seq", "at_us")},
             "hour_us": _hour_us(at_us),
             "first_us": _hour_us(start_us - _EDGE_US) if is_of_session else nothing,
             "last_us": _hour_us(last_us) if is_of_session else nothing,

@@ -45,6 +45,8 @@ class BootSpan:
     max_seq: int
     facts: int
     is_stopped: bool
+    worker: int | None = None
+    """Which worker of the server it is a life of; None: of a server that had one."""
 
     @property
     def has_gaps(self) -> bool:
@@ -53,16 +55,15 @@ class BootSpan:
 
     def merged(self, other: "BootSpan") -> "BootSpan":
         """Both together."""
-        return BootSpan(
-            self.boot_key,
-            self.server_id,
-            self.boot_id,
-            min(self.first_at_us, other.first_at_us),
-            max(self.last_at_us, other.last_at_us),
-            min(self.min_seq, other.min_seq),
-            max(self.max_seq, other.max_seq),
-            self.facts + other.facts,
-            self.is_stopped or other.is_stopped,
+        return replace(
+            self,
+            first_at_us=min(self.first_at_us, other.first_at_us),
+            last_at_us=max(self.last_at_us, other.last_at_us),
+            min_seq=min(self.min_seq, other.min_seq),
+            max_seq=max(self.max_seq, other.max_seq),
+            facts=self.facts + other.facts,
+            is_stopped=self.is_stopped or other.is_stopped,
+            worker=other.worker if self.worker is None else self.worker,
         )
 
 

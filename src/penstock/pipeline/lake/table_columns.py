@@ -25,7 +25,7 @@ def _req(name: str, type_: str, meaning: str) -> Column:
 
 _SERVER = (
     _req("server_id", "string", "server, as configured"),
-    _req("boot_id", "string", "one life of the server process; new at each start"),
+    _req("boot_id", "string", "one life of a worker of the server; new at each start"),
 )
 _VIEW_NUMBERS = (
     _req("boot_key", "bigint", "hash of server_id and boot_id; with view_seq a numeric view_id, for fast joins"),

@@ -123,6 +123,7 @@ class SimulatedBronze:
                 max_seq=int(seq[of_boot].max()),
                 facts=int(of_boot.sum()),
                 is_stopped=index in stopped,
+                worker=1,
             )
 
     def _boot_hours(self, hour: HourOfFacts) -> Iterator[BootHour]:

@@ -128,6 +128,7 @@ class FactsOfPlan:
             "version": np.full(rows, CONTRACT_VERSION),
             "at_us": told.at_us,
             "mono_us": told.at_us - mono_offset_us[told.boot],
+            "worker": np.full(rows, 1),
             **self._fields[kind](told),
         }
         return pa.table({name: pa.array(each) for name, each in columns.items()})

@@ -1,18 +1,21 @@
 """The archive: the folder of recordings and everything in it, as the writer's thread sees it.
 
-Owns the folder from opening to closing: the manifest, the repair of what a crash left behind, and what is given up to
-make room. A folder that cannot be used is tried again after a pause. Listeners are told through `tell`, since they
-live on another thread.
+Owns this worker's part in the folder from opening to closing: the manifest, and the repair of what lost workers left
+behind, as far as that is its to do. What is given up to make room, one worker decides for all. A folder that cannot be
+used is tried again after a pause. Listeners are told through `tell`, since they live on another thread.
 """
 
 import contextlib
-from collections.abc import Callable, Mapping
+import math
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from penstock.media.flv_repair import RepairState
+from penstock.serve.boot import Boot
 from penstock.serve.recording.clock_watch import PAUSE_S, ClockWatch
 from penstock.serve.recording.file_allowance import FileAllowance
 from penstock.serve.recording.listener import RecordingListener
@@ -22,6 +25,8 @@ from penstock.serve.recording.retention import RetentionLimits, aged, surplus
 from penstock.serve.settings import FileModes
 
 _TIDY_INTERVAL_S: Final = 60.0
+_SHARED_TIDY_INTERVAL_S: Final = 10.0
+"""Where others write too, whose files end without a word to who tidies up."""
 _UNFINISHED: Final = frozenset((SegmentStatus.OPEN, SegmentStatus.FAILED))
 
 Notice = Callable[[RecordingListener], None]
@@ -61,6 +66,7 @@ class Archive:
         limits: SegmentLimits,
         retention: RetentionLimits,
         modes: FileModes,
+        boot: Boot,
         *,
         chunk_size: int,
         disk: Disk,
@@ -72,7 +78,8 @@ class Archive:
         self.chunk_size = chunk_size
         self.disk = disk
         self.clock = clock
-        self.allowance = FileAllowance()
+        self.boot = boot
+        self.allowance = FileAllowance(boot.workers)
         self.manifest: Manifest | None = None
         """None while the folder cannot be used."""
         self._folder = folder
@@ -93,21 +100,20 @@ class Archive:
     @property
     def next_chore_at(self) -> float:
         """When `do_chores` has something to do."""
-        return self._open_at if self.manifest is None else self._tidy_at
+        if self.manifest is None:
+            return self._open_at
+        return self._tidy_at if self.boot.is_housekeeper else math.inf
 
-    def do_chores(self, open_bytes: Mapping[str, int]) -> None:
-        """Open the folder if it is not open, and look after it once a minute and behind each file.
-
-        `open_bytes`: of files being written, by stream.
-        """
+    def do_chores(self) -> None:
+        """Open the folder if it is not open; if that is this worker's to do, look after it now and then."""
         now = self.clock()
         try:
             if self.manifest is None and now >= self._open_at:
                 self._open_at = now + self.limits.retry_pause_s
                 self._open()
-            if self.manifest is not None and now >= self._tidy_at:
-                self._tidy_at = now + _TIDY_INTERVAL_S
-                self._tidy(self.manifest, open_bytes)
+            if self.manifest is not None and now >= self._tidy_at and self.boot.is_housekeeper:
+                self._tidy_at = now + (_TIDY_INTERVAL_S if self.boot.workers == 1 else _SHARED_TIDY_INTERVAL_S)
+                self._tidy(self.manifest)
         except OSError as error:
             self.disturbed(f"{error.filename or self._folder}: {error.strerror or error}")
 
@@ -145,15 +151,17 @@ class Archive:
     def _open(self) -> None:
         manifest = Manifest(self._folder, self._modes)
         try:
-            for row in [row for row in manifest.rows.values() if row.status in _UNFINISHED]:
-                self._repair(manifest, row)
+            unfinished = [row for row in manifest.rows.values() if row.status in _UNFINISHED]
+            for row in unfinished:
+                if self.boot.may_finish(row.boot_id):
+                    self._repair(manifest, row)
         except OSError:
             manifest.close()
             raise
         self.manifest = manifest
 
     def _repair(self, manifest: Manifest, row: SegmentRow) -> None:
-        """Make a file whole that was being written when the server or the disk stopped."""
+        """Make a file whole that was being written when its worker or the disk stopped."""
         try:
             report = repair_file(self.disk, manifest.path_of(row))
         except FileNotFoundError:
@@ -185,13 +193,18 @@ class Archive:
             manifest.save(failed)
             self._tell(lambda listener: listener.segment_closed(failed))
 
-    def _tidy(self, manifest: Manifest, open_bytes: Mapping[str, int]) -> None:
+    def _tidy(self, manifest: Manifest) -> None:
+        manifest.catch_up()
         if self._retention.max_age_s is not None and self.clock() >= self._age_at:
             # Each time but some may go, so the times are counted too, however many files end.
             self._age_at = self.clock() + _TIDY_INTERVAL_S
             self._tidy_by_age(manifest, self._retention.max_age_s)
         free_bytes = self.disk.free_bytes(self._folder)
         rows = list(manifest.rows.values())
+        open_bytes: Counter[str] = Counter()
+        for row in rows:
+            if row.status is SegmentStatus.OPEN:
+                open_bytes[row.stream_key] += self.disk.size_of(manifest.path_of(row))
         for row, reason in surplus(rows, self._retention, open_bytes=open_bytes, free_bytes=free_bytes):
             self._delete(manifest, row, reason)
 

@@ -5,7 +5,7 @@ The base class does nothing. `RecordingLog` writes the lines that operators read
 
 import time
 
-from penstock.serve.logs import OncePerSecond, get_logger
+from penstock.logs import OncePerSecond, get_logger
 from penstock.serve.recording.manifest import Gap, SegmentRow, SegmentStatus
 
 

@@ -49,7 +49,10 @@ class OpenSegment:
     def begin(
         cls, disk: Disk, manifest: Manifest, row: SegmentRow, config: CodecConfig, *, keyframe_room: int, at: float
     ) -> "OpenSegment":
-        """Begin a file with the codec configuration in force. Of the row, the path and the codecs are filled in."""
+        """Begin a file with the codec configuration in force.
+
+        Of the row, the path and the codecs are filled in, and its number is raised if there is such a segment already.
+        """
         metadata, *others = config.joining_frames(row.first_timestamp_ms)
         file = RecordingFile.create(
             disk,
@@ -63,7 +66,7 @@ class OpenSegment:
         for frame in others:
             segment.add_setup(frame)
         segment._head_bytes = file.file_bytes
-        manifest.save(segment.row)
+        segment.row = manifest.begin(segment.row)
         return segment
 
     @property

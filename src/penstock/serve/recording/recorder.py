@@ -6,7 +6,8 @@ together; nothing here opens, reads or writes a file, and nothing waits for one 
 followers lag as far as they may and then give up whole GOPs.
 
 A publisher that comes back within its grace goes on with its recording, whatever it asks for then. A stream that
-begins anew is a new recording; published as `append`, its files are the next segments of its newest recording.
+begins anew is a new recording; published as `append`, its files are the next segments of its newest recording. A stream
+that moves to another worker is given up here, and goes on there in the next segment of the same recording.
 """
 
 import fnmatch
@@ -18,9 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.amf import printable
+from penstock.logs import get_logger
 from penstock.relay.follower import Follower, FollowerBatch, FollowerLimits
-from penstock.relay.log import Flush
-from penstock.serve.logs import get_logger
+from penstock.relay.readable_log import Flush
+from penstock.serve.boot import Boot
 from penstock.serve.recording.archive import Archive, Notice, SegmentLimits
 from penstock.serve.recording.listener import RecordingListener
 from penstock.serve.recording.recording import RecordingOrder
@@ -101,17 +103,20 @@ class Recorder(Observer):
         settings: RecordingSettings,
         chunk_size: int,
         listeners: Sequence[RecordingListener] = (),
+        boot: Boot | None = None,
         *,
         disk: Disk | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """`chunk_size` is the one that the server's logs are encoded with."""
+        """`chunk_size` is the one that the server's logs are encoded with. Without a boot it is alone in its folder."""
         self.settings = settings
         self._listeners = tuple(listeners)
         self._feeds: dict[str, _Feed] = {}
         self._ending: list[_Feed] = []
         """Those of streams that are over, until the writer has given everything back."""
+        self._continued: dict[str, tuple[str, int | None]] = {}
+        """Recordings that go on here as soon as their stream does, by stream."""
         self._ticked_at = 0.0
         self._told_stall_since: float | None = None
         self._dropped_by_ended = 0
@@ -122,6 +127,7 @@ class Recorder(Observer):
                 settings.segments,
                 settings.retention,
                 settings.modes,
+                boot or Boot.alone(),
                 chunk_size=chunk_size,
                 disk=disk or Disk(),
                 clock=clock,
@@ -163,8 +169,18 @@ class Recorder(Observer):
 
     # What the media path tells.
 
+    def continue_recording(self, stream_key: str, recording_id: str, last_timestamp_ms: int | None = None) -> None:
+        """Another worker has recorded this stream up to that timestamp: it goes on here when it is published next."""
+        self._continued[stream_key] = recording_id, last_timestamp_ms
+
+    def recording_id_of(self, stream_key: str) -> str | None:
+        """The recording of a stream as another worker could go on with it; None: it is not recorded."""
+        feed = self._feeds.get(stream_key)
+        return None if feed is None else self._thread.recording_id_of(feed.recording_id)
+
     def publish_started(self, _peer: "RtmpConnection", live_stream: "LiveStream", publishing_type: str) -> None:
         """Record it if it is to be; a stream that is being recorded goes on."""
+        continued = self._continued.pop(live_stream.key, None)
         feed = self._feeds.get(live_stream.key)
         if feed is not None:
             position = live_stream.log.head + live_stream.log.unflushed_bytes
@@ -172,13 +188,28 @@ class Recorder(Observer):
             return
         if not self.settings.records(live_stream.key):
             return
-        feed = _Feed(self, live_stream, secrets.token_hex(8))
         # The manifest is JSON, which cannot hold bytes that are no text.
         app, stream = printable(live_stream.app_name), printable(live_stream.stream_name)
-        order = RecordingOrder(feed.recording_id, app, stream, is_append=publishing_type == "append")
+        if continued is None:
+            order = RecordingOrder(secrets.token_hex(8), app, stream, is_append=publishing_type == "append")
+        else:
+            recording_id, last_timestamp_ms = continued
+            order = RecordingOrder(
+                recording_id, app, stream, is_append=False, is_continued=True, last_timestamp_ms=last_timestamp_ms
+            )
+        feed = _Feed(self, live_stream, order.recording_id)
         self._thread.submit(Begin(order))
         self._feeds[live_stream.key] = feed
         live_stream.listeners.append(feed)
+
+    def stream_arrived(self, live_stream: "LiveStream", recording_id: str | None) -> None:
+        """Another worker has recorded it so far."""
+        if recording_id is not None:
+            self.continue_recording(live_stream.key, recording_id, live_stream.log.last_timestamp_ms)
+
+    def stream_left(self, live_stream: "LiveStream") -> None:
+        """Its recording ends here with its last message, and goes on elsewhere."""
+        self.stream_closed(live_stream)
 
     def stream_closed(self, live_stream: "LiveStream") -> None:
         """Its recording ends with its last message."""

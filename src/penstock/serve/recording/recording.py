@@ -31,18 +31,24 @@ _SLICE_BYTES: Final = 1024 * 1024
 _STEP_INTERVAL_S: Final = 1.0
 """An encoder may set its clock with each message; it is noted as a gap once a second."""
 _REFUSED_PAUSE_S: Final = 1.0
+_AWAY: Final = "the publisher was away"
 _KEY_WAIT_MS: Final = 10_000
 """A stream that sends no key frame for so long is recorded from where it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingOrder:
-    """What is to be recorded. `is_append`: as the next segments of that stream's newest recording, if there is one."""
+    """What is to be recorded."""
 
     recording_id: str
     app: str
     stream: str
     is_append: bool
+    """Whether its files are the next segments of that stream's newest recording, if there is one."""
+    is_continued: bool = False
+    """Whether another worker has recorded it so far, under the same recording_id."""
+    last_timestamp_ms: int | None = None
+    """If so, the last timestamp there; None: not known."""
 
     @property
     def stream_key(self) -> str:
@@ -66,7 +72,9 @@ class Recording:
         self._archive = archive
         self._order = order
         self._is_append = order.is_append
-        self._recording_id = order.recording_id
+        self._is_continued = order.is_continued
+        self.recording_id = order.recording_id
+        """Until its first file is begun, that of the order."""
         self._next_segment = 1
         self._segment: OpenSegment | None = None
         self._config = CodecConfig()
@@ -81,22 +89,12 @@ class Recording:
         """Whether its first file is counted in the allowance."""
         self._step_told_at: float | None = None
         self._waits_since_ms: int | None = None
-        self._last_timestamp_ms: int | None = None
-        self._written_timestamp_ms: int | None = None
+        self._last_timestamp_ms = order.last_timestamp_ms
+        self._written_timestamp_ms = order.last_timestamp_ms
         self._at_risk: list[Entry] = []
         """Messages that are lost if the next write fails."""
         self.dropped_messages = 0
         """Not recorded because the disk had failed."""
-
-    @property
-    def stream_key(self) -> str:
-        """The stream as viewers name it."""
-        return self._order.stream_key
-
-    @property
-    def file_bytes(self) -> int:
-        """The size of the file being written, reserved room included."""
-        return 0 if self._segment is None else self._segment.file_bytes
 
     def take(self, batch: FollowerBatch) -> None:
         """Record some messages."""
@@ -138,7 +136,7 @@ class Recording:
         while self._continuations and entry.position >= self._continuations[0]:
             self._continuations.popleft()
             if self._last_timestamp_ms is not None:
-                self._miss("the publisher was away")
+                self._miss(_AWAY)
         self._at_risk.append(entry)
         if self._may_begin(entry):
             if self._segment is not None and self._is_to_end(self._segment, entry, at):
@@ -244,14 +242,17 @@ class Recording:
             self._is_admitted = True
         newest = manifest.newest(order.app, order.stream) if self._is_append else None
         if newest is not None:
-            self._recording_id = newest.recording_id
+            self.recording_id = newest.recording_id
         started_at = archive.wall_time(at)
-        key = self._recording_id, max(self._next_segment, manifest.next_segment(self._recording_id))
-        row = SegmentRow.begun(key, order.app, order.stream, started_at, entry.timestamp_ms)
+        key = self.recording_id, self._next_segment
+        boot_id = archive.boot.boot_id
+        row = SegmentRow.begun(key, order.app, order.stream, started_at, entry.timestamp_ms, boot_id=boot_id)
         self._segment = segment = OpenSegment.begin(
             archive.disk, manifest, row, self._config, keyframe_room=archive.limits.keyframe_room, at=at
         )
-        self._is_append = False
+        if self._is_continued:
+            self._miss(_AWAY)
+        self._is_append = self._is_continued = False
         self._next_segment = segment.row.segment + 1
         self._retry_at = self._waits_since_ms = None
         self._held.clear()

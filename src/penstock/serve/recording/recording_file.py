@@ -61,6 +61,13 @@ class Disk:
         """Remove a file, if it is there."""
         path.unlink(missing_ok=True)
 
+    def size_of(self, path: Path) -> int:
+        """The size of a file as it is now; 0 if it is not there."""
+        try:
+            return path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
     def free_bytes(self, folder: Path) -> int:
         """What can still be written there."""
         status = os.statvfs(folder)

@@ -8,7 +8,7 @@ release the interpreter's lock, in slices of bounded size. A disk that stands st
 
 import queue
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, assert_never
 
@@ -88,6 +88,11 @@ class RecordingThread:
         while self._notices:
             yield self._notices.popleft()
 
+    def recording_id_of(self, recording_id: str) -> str:
+        """What a recording is called by now: one that is appended to another has the name of that."""
+        recording = self._recordings.get(recording_id)
+        return recording_id if recording is None else recording.recording_id
+
     def join(self, timeout_s: float) -> bool:
         """Wait for the end, behind a `Stop`. False if the disk did not take everything in time."""
         self._thread.join(timeout_s)
@@ -111,10 +116,7 @@ class RecordingThread:
         # Repairs at the start may take long without anything being wrong.
         self.busy_since = None if self._archive.manifest is None else self._archive.clock()
         try:
-            open_bytes: Counter[str] = Counter()
-            for recording in self._recordings.values():
-                open_bytes[recording.stream_key] += recording.file_bytes
-            self._archive.do_chores(open_bytes)
+            self._archive.do_chores()
         finally:
             self.busy_since = None
 
