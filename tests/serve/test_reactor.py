@@ -10,7 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from penstock.serve.coalesced_reads import Pace
 from penstock.serve.reactor import READ, WRITE, Reactor, Turn
+
+pytestmark = pytest.mark.alone  # timers are compared with the clock
 
 DEADLINE_S = 5.0
 
@@ -246,7 +249,7 @@ def test_gathered_sockets_are_read_together_and_soon_enough(stage: Stage) -> Non
     with sockets() as (ours, theirs):
         reads: list[bytes] = []
         stage.reactor.add(ours.fileno(), READ, lambda _events: reads.append(ours.recv(100)))
-        stage.reactor.coalesce(ours.fileno(), READ, is_coalesced=True)
+        stage.reactor.set_pace(ours.fileno(), READ, Pace.LAZY)
         for number in range(20):
             stage.reactor.call_later(number * 0.01, lambda: theirs.sendall(b"x"))
         stage.reactor.call_later(0.45, stage.reactor.stop)
@@ -264,9 +267,9 @@ def test_a_socket_that_is_gathered_no_more_is_read_at_once(stage: Stage) -> None
             reads.append(time.monotonic())
 
         stage.reactor.add(ours.fileno(), READ, on_ready)
-        stage.reactor.coalesce(ours.fileno(), READ, is_coalesced=True)
+        stage.reactor.set_pace(ours.fileno(), READ, Pace.LAZY)
         stage.reactor.modify(ours.fileno(), READ | WRITE)
-        stage.reactor.coalesce(ours.fileno(), READ, is_coalesced=False)
+        stage.reactor.set_pace(ours.fileno(), READ, Pace.AT_ONCE)
         sent: list[float] = []
 
         def send() -> None:
@@ -281,10 +284,39 @@ def test_a_socket_that_is_gathered_no_more_is_read_at_once(stage: Stage) -> None
         assert sorted(read - at for read, at in zip(reads, sent, strict=True))[5] < 0.03
 
 
+def test_publishers_that_share_a_tick_are_read_within_a_few_milliseconds_and_together(stage: Stage) -> None:
+    with sockets() as (ours, theirs):
+        reads: list[bytes] = []
+        stage.reactor.add(ours.fileno(), READ, lambda _events: reads.append(ours.recv(100)))
+        stage.reactor.set_pace(ours.fileno(), READ, Pace.TICK)
+        for number in range(100):
+            stage.reactor.call_later(number * 0.002, lambda: theirs.sendall(b"x"))
+        stage.reactor.call_later(0.3, stage.reactor.stop)
+        stage.run()
+        assert sum(map(len, reads)) == 100
+        assert len(reads) <= 30
+
+
+def test_the_loop_comes_round_when_something_is_to_be_flushed(stage: Stage) -> None:
+    flushed: list[float] = []
+    due = time.monotonic() + 0.03
+
+    def flush() -> None:
+        if time.monotonic() >= stage.reactor.flush_at:
+            flushed.append(time.monotonic())
+            stage.reactor.stop()
+
+    stage.reactor.after_events = flush
+    stage.reactor.flush_at = due
+    stage.run()
+    assert flushed
+    assert flushed[0] >= due
+
+
 def test_a_gathered_socket_can_be_removed(stage: Stage) -> None:
     with sockets() as (ours, theirs):
         stage.reactor.add(ours.fileno(), READ, lambda _events: stage.happened.append("called"))
-        stage.reactor.coalesce(ours.fileno(), READ, is_coalesced=True)
+        stage.reactor.set_pace(ours.fileno(), READ, Pace.LAZY)
         stage.reactor.remove(ours.fileno())
         theirs.send(b"x")
         stage.reactor.call_later(0.15, stage.reactor.stop)

@@ -26,6 +26,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Final, Protocol
 
+from penstock.serve.coalesced_reads import CoalescedReads, Pace, coalesced_reads
+
 READ: Final = select.EPOLLIN
 WRITE: Final = select.EPOLLOUT
 HANG_UP: Final = select.EPOLLHUP
@@ -37,8 +39,6 @@ SHARE_S: Final = 0.005
 _SHORT_TURN_S: Final = 0.0001
 """A turn in a round that is longer than that already: enough for a ping or a frame."""
 _MAX_EVENTS: Final = 1024
-_COALESCE_INTERVAL_S: Final = 0.100
-_COALESCE_SLACK_S: Final = 0.050
 _LOAD_INTERVAL_S: Final = 0.250
 _LOAD_SMOOTHING: Final = 0.25
 _MEMORY_S: Final = 0.100
@@ -105,17 +105,19 @@ class Loop(Protocol):
     """When the callback that is being called should stop."""
     busy_share: float
     """How much of its time the loop does not wait, over the last second or so."""
+    flush_at: float
+    """When a round is to begin though nothing has happened, since something is to be flushed."""
 
     def clock(self) -> float:
         """The monotonic clock."""
 
-    def add(self, descriptor: int, events: int, callback: Callable[[int], None]) -> Turn:
-        """Call back with the events that a descriptor has."""
+    def add(self, descriptor: int, events: int, callback: Callable[[int], None], *, is_listener: bool = False) -> Turn:
+        """Call back with the events that a descriptor has. A listener is never given up, however often it fails."""
 
     def modify(self, descriptor: int, events: int) -> None:
         """Wait for other events."""
 
-    def coalesce(self, descriptor: int, events: int, *, is_coalesced: bool) -> None:
+    def set_pace(self, descriptor: int, events: int, pace: Pace) -> None:
         """Look at a descriptor at intervals only, together with all such, or at once again."""
 
     def remove(self, descriptor: int) -> None:
@@ -145,9 +147,9 @@ class Reactor:
         """What callbacks used is counted by it: the system may stop this process in the middle of anybody's turn."""
         self._processor_at = processor_clock()
         self._epoll = select.epoll()
-        self._coalescing_epoll = select.epoll()
-        self._coalesced: set[int] = set()
-        self._coalesce_at = 0.0
+        self._coalesced_reads = coalesced_reads()
+        self._coalesced: dict[int, CoalescedReads] = {}
+        """By descriptor, those that are not read at once."""
         self._turns: dict[int, Turn] = {}
         self._further: deque[Turn] = deque()
         """Those with a further turn due."""
@@ -166,6 +168,9 @@ class Reactor:
         self._wake_lock = threading.Lock()
         self.after_events: Callable[[], None] | None = None
         """Called once after each round of events, before further turns."""
+        self.flush_at = math.inf
+        """When a round is to begin though nothing has happened. Set anew for each stream that waits, it costs no more
+        than an assignment, where a timer would be made and mostly cancelled."""
         self.now = clock()
         self.turn_ends_at = self.now
         self.busy_share = 0.0
@@ -183,29 +188,36 @@ class Reactor:
 
     def modify(self, descriptor: int, events: int) -> None:
         """Wait for other events."""
-        self._epoll_of(descriptor).modify(descriptor, events)
+        reads = self._coalesced.get(descriptor)
+        (self._epoll if reads is None else reads.epoll).modify(descriptor, events)
 
     def remove(self, descriptor: int) -> None:
         """Forget a descriptor, before it is closed."""
         turn = self._turns.pop(descriptor)
         turn.descriptor = None
         turn.callback = _nothing
-        self._epoll_of(descriptor).unregister(descriptor)
-        self._coalesced.discard(descriptor)
+        self._unregister(descriptor)
 
     def forget(self, descriptor: int) -> None:
         """As remove, for one that may have been removed before."""
         if descriptor in self._turns:
             self.remove(descriptor)
 
-    def coalesce(self, descriptor: int, events: int, *, is_coalesced: bool) -> None:
+    def set_pace(self, descriptor: int, events: int, pace: Pace) -> None:
         """Look at a descriptor at intervals only, together with all such, or at once again."""
-        self._epoll_of(descriptor).unregister(descriptor)
-        (self._coalesced.add if is_coalesced else self._coalesced.discard)(descriptor)
-        self._epoll_of(descriptor).register(descriptor, events)
+        self._unregister(descriptor)
+        if pace is Pace.AT_ONCE:
+            self._epoll.register(descriptor, events)
+        else:
+            reads = self._coalesced[descriptor] = self._coalesced_reads[pace]
+            reads.add(descriptor, events)
 
-    def _epoll_of(self, descriptor: int) -> select.epoll:
-        return self._coalescing_epoll if descriptor in self._coalesced else self._epoll
+    def _unregister(self, descriptor: int) -> None:
+        reads = self._coalesced.pop(descriptor, None)
+        if reads is None:
+            self._epoll.unregister(descriptor)
+        else:
+            reads.remove(descriptor)
 
     def queue(self, turn: Turn) -> None:
         """Give a further turn, with no events, at the end of this round or in a later one."""
@@ -253,9 +265,9 @@ class Reactor:
             self.now = woke_at = clock()
             if self.now - self._load_from >= _LOAD_INTERVAL_S:
                 self._take_load()
-            if self._coalesced and self.now >= self._coalesce_at:
-                self._coalesce_at = self.now + _COALESCE_INTERVAL_S
-                events += self._coalescing_epoll.poll(0, _MAX_EVENTS)
+            if self._coalesced:
+                for reads in self._coalesced_reads.values():
+                    events += reads.poll(self.now)
             self._run_events(events)
             self._finish_round()
             if self._further or self._heavy:
@@ -363,7 +375,8 @@ class Reactor:
         for descriptor in (self._wake_read, self._wake_write):
             os.close(descriptor)
         self._epoll.close()
-        self._coalescing_epoll.close()
+        for reads in self._coalesced_reads.values():
+            reads.close()
 
     def _take_load(self) -> None:
         share = self._busy_s / (self.now - self._load_from)
@@ -374,13 +387,12 @@ class Reactor:
         if self._further or self._heavy:
             return 0.0
         timers = self._timers
-        # A cancelled timer must not wake us: most are, as a video frame comes before the wait for one is over.
+        # A cancelled timer must not wake us.
         while timers and timers[0][2].callback is None:
             heapq.heappop(timers)
-        due = timers[0][0] if timers else math.inf
+        due = min(timers[0][0], self.flush_at) if timers else self.flush_at
         if self._coalesced:
-            # Others wake the loop often enough for most; for those who do not, it is woken.
-            due = min(due, self._coalesce_at + _COALESCE_SLACK_S)
+            due = min(due, *(reads.wake_at for reads in self._coalesced_reads.values()))
         if due == math.inf:
             return -1
         # Rounded up to the millisecond that epoll counts in, so that a timer is never just missed.

@@ -1,12 +1,19 @@
 """Which streams are flushed when: with a round of events, by a timer, or when somebody comes."""
 
+import errno
+import math
+from collections.abc import Callable
+
 import pytest
 
-from penstock.relay.log import Flush
-from penstock.serve.settings import AppSettings, FlushPolicy
+from penstock.relay.readable_log import Flush
+from penstock.serve.sending.fan_out import Sending
+from penstock.serve.settings import AppSettings, FlushPolicy, ServerSettings
 from penstock.serve.streams.flusher import Flusher
+from penstock.serve.streams.viewer import Viewer
 from tests.serve.fake_peer import FakePeer, audio, media, video
 from tests.serve.streams.stage import FlushNotes, Stage
+from tests.support.hostile_clients import command
 
 EACH_FRAME = AppSettings(flush=FlushPolicy(adapts=False))
 ON_A_GRID = AppSettings(flush=FlushPolicy(grid_s=0.1, adapts=False))
@@ -174,7 +181,7 @@ def test_a_stream_is_marked_once_however_much_it_takes() -> None:
 def test_a_stream_that_fails_keeps_no_other_from_being_sent() -> None:
     on = Stage(app=EACH_FRAME)
     errors: list[BaseException] = []
-    flusher = Flusher(on.loop, 0.040, errors.append)
+    flusher = Flusher(on.loop, on.fan_out, 0.040, errors.append)
     on.broker.stream_dirty = flusher.mark
     on.loop.after_events = flusher.flush_dirty
     publishers = [on.publisher(name) for name in "abc"]
@@ -189,6 +196,152 @@ def test_a_stream_that_fails_keeps_no_other_from_being_sent() -> None:
     on.loop.settle()
     assert [heard(viewer) for viewer in viewers] == [[40], [], [40]]
     assert [type(error) for error in errors] == [ZeroDivisionError]
+
+
+# A round of many streams.
+
+
+class Crowd(Stage):
+    """Three streams, each with two viewers in step."""
+
+    def __init__(self, settings: ServerSettings | None = None) -> None:
+        super().__init__(settings or ServerSettings(app=lambda _name: EACH_FRAME))
+        self.publishers = {name: self.publisher(name) for name in "abc"}
+        for publisher in self.publishers.values():
+            publisher.say(video(0, is_key=True))
+        self.viewers = {name: [self.viewer(name), self.viewer(name)] for name in "abc"}
+        for each in self.all_viewers():
+            assert self.viewer_of(each).is_in_step
+            each.hear()
+
+    def all_viewers(self) -> list[FakePeer]:
+        return [viewer for viewers in self.viewers.values() for viewer in viewers]
+
+    def round(self, body: bytes = b"picture") -> None:
+        """A frame of each stream comes in the same round of events."""
+        for publisher in self.publishers.values():
+            publisher.transport.feed(video(40, body))
+        self.loop.settle()
+
+
+def test_all_streams_of_a_round_are_sent_in_one_step() -> None:
+    on = Crowd()
+    before = on.fan_out.rounds
+    on.round()
+    assert on.fan_out.rounds == before + 1
+    assert [heard(viewer) for viewer in on.all_viewers()] == [[40]] * 6
+
+
+@pytest.mark.parametrize("taken", [0, 1, 30])
+def test_one_that_takes_less_in_the_middle_of_a_round_falls_behind_alone(taken: int) -> None:
+    on = Crowd()
+    slow = on.viewers["b"][0]
+    slow.transport.room_bytes = taken
+    on.round(bytes(100))
+    others = [viewer for viewer in on.all_viewers() if viewer is not slow]
+    assert [heard(viewer) for viewer in others] == [[40]] * 5
+    assert [on.viewer_of(viewer).is_in_step for viewer in others] == [True] * 5
+    assert not on.viewer_of(slow).is_in_step
+    slow.transport.room_bytes = 10**9
+    on.loop.settle()
+    assert heard(slow) == [40]
+    assert on.viewer_of(slow).is_in_step
+
+
+def test_connections_that_are_lost_go_when_the_whole_round_is_sent() -> None:
+    on = Crowd()
+    for lost in (on.viewers["a"][1], on.viewers["b"][0]):
+        lost.transport.fault = OSError(errno.EPIPE, "Broken pipe")
+    order: list[str] = []
+    on.notes.connection_closed = lambda connection, reason: order.append(reason)  # type: ignore[method-assign]
+    on.stream("c").finish_flush = tell_first(on.stream("c").finish_flush, order)  # type: ignore[method-assign]
+    on.round()
+    assert order == ["c is finished", *["connection lost while sending"] * 2]
+    assert [heard(viewer) for viewer in on.viewers["c"]] == [[40]] * 2
+
+
+def tell_first(finish: Callable[[Sending, list[int]], list[Viewer]], order: list[str]) -> Callable[..., list[Viewer]]:
+    def finish_and_tell(sending: Sending, sent_to_each: list[int]) -> list[Viewer]:
+        order.append("c is finished")
+        return finish(sending, sent_to_each)
+
+    return finish_and_tell
+
+
+def test_who_has_half_a_message_gets_the_rest_though_another_stream_of_the_round_took_the_memory() -> None:
+    on = Crowd(ServerSettings(app=lambda _name: EACH_FRAME, max_total_log_bytes=30_000))
+    slow = on.viewers["a"][0]
+    slow.transport.room_bytes = 50
+    on.round(bytes(12_000))
+    assert on.stream("a").log.start == on.stream("a").log.head, "it was made to drop what it had just flushed"
+    assert slow.transport.room_bytes == 0
+    slow.transport.room_bytes = 10**9
+    on.loop.settle()
+    assert heard(slow) == [40]
+
+
+def test_a_stream_that_goes_with_a_lost_connection_has_sent_its_part_of_the_round() -> None:
+    on = Crowd()
+    both = on.publishers["a"]
+    both.say(command("createStream", 5.0, None))
+    both.play("b", stream_id=2)
+    both.transport.fault = OSError(errno.EPIPE, "Broken pipe")
+    for name in "bc":
+        on.publishers[name].transport.feed(video(40))
+    on.loop.settle()
+    assert on.is_closed(both)
+    assert [heard(viewer) for viewer in on.viewers["b"] + on.viewers["c"]] == [[40]] * 4
+
+
+# When the loop comes round.
+
+
+def test_a_stream_that_waits_has_the_loop_come_round_and_one_that_was_sent_does_not() -> None:
+    on, publisher, _, _ = watched(EACH_FRAME)
+    publisher.say(audio(20))
+    assert on.loop.flush_at == pytest.approx(on.loop.now + 0.040)
+    publisher.say(video(40))
+    assert on.loop.flush_at == math.inf
+    assert on.loop.next_timer_at is None, "there is no timer to cancel"
+
+
+def test_of_several_that_wait_each_is_sent_in_its_time() -> None:
+    on = Crowd()
+    for name in "abc":
+        on.publishers[name].say(audio(20))
+        on.loop.advance(0.010)
+    on.publishers["a"].say(video(40))
+    on.loop.advance(0.0201)
+    assert [[heard(viewer) for viewer in on.viewers[name]] for name in "abc"] == [[[20, 40]] * 2, [[20]] * 2, [[]] * 2]
+    on.loop.advance(0.010)
+    assert [heard(viewer) for viewer in on.viewers["c"]] == [[20]] * 2
+    assert on.loop.flush_at == math.inf
+
+
+def test_of_very_many_that_are_due_at_the_same_time_a_part_is_flushed_in_each_round() -> None:
+    on = Stage()
+    publishers = [on.publisher(f"s{number}") for number in range(300)]
+    for publisher in publishers:
+        publisher.say(audio(20))
+    flushed: list[int] = []
+    on.loop.now += 0.6
+    for _ in range(3):
+        on.flusher.flush_dirty()
+        assert (on.loop.flush_at <= on.loop.now) is (len(flushed) < 2), "the next round begins at once"
+        flushed.append(sum(on.stream(f"s{number}").log.unflushed_messages == 0 for number in range(300)))
+    assert flushed == [128, 256, 300]
+
+
+def test_a_stream_that_ended_while_it_waited_is_waited_for_no_more() -> None:
+    on, publisher, _, _ = watched(EACH_FRAME)
+    publisher.say(audio(20))
+    publisher.close_stream()
+    on.loop.advance(0.1)
+    assert on.loop.flush_at == math.inf
+    assert on.flusher._waiting == {}
+
+
+# Measures.
 
 
 @pytest.mark.parametrize("app", [EACH_FRAME, ON_A_GRID])

@@ -5,6 +5,7 @@ import resource
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from penstock.errors import MisuseError
 from penstock.relay.segment import MemoryBuffer, MemoryStore, SegmentBuffer, SegmentStore
 
 _MAX_PIECES: Final = 1000
@@ -52,6 +53,37 @@ class MemfdBuffer:
         os.close(self._descriptor)
         if self._on_close is not None:
             self._on_close()
+
+
+class FollowedBuffer:
+    """Memory that another process writes, through a descriptor that can only be read."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @property
+    def descriptor(self) -> int | None:
+        """To send from."""
+        return self._descriptor
+
+    def append(self, pieces: Sequence[bytes]) -> None:
+        """Never: there is one writer for each segment."""
+        raise MisuseError(f"segment: {len(pieces)} pieces written where another process writes")
+
+    def read(self, offset: int, size: int) -> bytes:
+        """A copy of some of it."""
+        return os.pread(self._descriptor, size, offset)
+
+    def close(self) -> None:
+        """Let go of it here."""
+        os.close(self._descriptor)
+
+
+def read_only_copy(descriptor: int) -> int:
+    """Another descriptor of the same memory, by which a process that it is passed to can only read."""
+    return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 class MemfdStore:

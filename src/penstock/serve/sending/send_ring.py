@@ -1,4 +1,4 @@
-"""The same bytes to many sockets by one system call: io_uring, where the kernel lets us.
+"""Bytes to many sockets by one system call, the same to some of them: io_uring, where the kernel lets us.
 
 Owns the ring and how it is laid out in memory; whom to send to, and what a short send means, is the caller's matter.
 Every send is done or refused before the call returns, so nothing is ever under way between two calls. A kernel before
@@ -13,6 +13,7 @@ import socket
 import struct
 from array import array
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 ENTRIES: Final = 1024
@@ -78,14 +79,24 @@ class SendRing:
         self._numbers = memoryview(array("I", range(self._entries)))
         self._tail = self._head = 0
 
-    def send(self, sockets: Sequence[int], data: bytes) -> list[int]:
-        """How many bytes each socket took: 0 if it was full, -1 if it is lost."""
-        if len(sockets) <= self._entries:
-            return self._send_batch(sockets, data)
+    def send(self, batches: Sequence[tuple[Sequence[int], bytes]]) -> list[list[int]]:
+        """To the sockets of each batch its bytes. How many each socket took: 0 if it was full, -1 if it is lost."""
+        # In one place in memory, so that its address is asked for once. A single one is not copied.
+        data = b"".join([data for _sockets, data in batches])
+        address = _address_of(data)
+        sockets, addresses, sizes = array("i"), array("Q"), array("I")
+        for batch, its_data in batches:
+            count, size = len(batch), len(its_data)
+            sockets.extend(batch)
+            addresses += array("Q", (address,)) * count
+            sizes += array("I", (size,)) * count
+            address += size
         sent: list[int] = []
         for start in range(0, len(sockets), self._entries):
-            sent += self._send_batch(sockets[start : start + self._entries], data)
-        return sent
+            part = slice(start, start + self._entries)
+            sent += self._send_some(sockets[part], addresses[part], sizes[part])
+        ends = accumulate(len(batch) for batch, _data in batches)
+        return [sent[end - len(batch) : end] for end, (batch, _data) in zip(ends, batches, strict=True)]
 
     def close(self) -> None:
         """Give the memory back."""
@@ -116,16 +127,16 @@ class SendRing:
         self._addresses = entries.cast("Q")[2 :: _SQE.size // 8]
         self._sizes = entries.cast("I")[6 :: _SQE.size // 4]
 
-    def _send_batch(self, sockets: Sequence[int], data: bytes) -> list[int]:
-        count, size = len(sockets), len(data)
-        self._sockets[:count] = memoryview(array("i", sockets))
-        self._addresses[:count] = memoryview(array("Q", (_address_of(data),)) * count)
-        self._sizes[:count] = memoryview(array("I", (size,)) * count)
+    def _send_some(self, sockets: "array[int]", addresses: "array[int]", sizes: "array[int]") -> list[int]:
+        """To no more sockets than the ring has entries."""
+        count = len(sockets)
+        self._sockets[:count] = memoryview(sockets)
+        self._addresses[:count] = memoryview(addresses)
+        self._sizes[:count] = memoryview(sizes)
         done = self._submit(count)
         sent = self._collect(done)
-        if sent.count(size) == count:
-            return sent
-        sent = [taken if taken >= 0 else _NOTHING_TAKEN.get(taken, -1) for taken in sent]
+        if min(sent, default=0) < 0:
+            sent = [taken if taken >= 0 else _NOTHING_TAKEN.get(taken, -1) for taken in sent]
         return sent + [0] * (count - done)
 
     def _submit(self, count: int) -> int:
@@ -188,11 +199,11 @@ def _is_sound(ring: SendRing) -> bool:
     with ours, theirs:
         ours.setblocking(False)
         try:
-            if ring.send([ours.fileno()], b"sound") != [5] or theirs.recv(16) != b"sound":
+            if ring.send([([ours.fileno()], b"sound")]) != [[5]] or theirs.recv(16) != b"sound":
                 return False
             taken = 1
             while taken > 0:
-                (taken,) = ring.send([ours.fileno()], bytes(65536))
+                ((taken,),) = ring.send([([ours.fileno()], bytes(65536))])
         except OSError:
             return False
         return taken == 0

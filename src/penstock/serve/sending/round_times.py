@@ -2,9 +2,7 @@
 
 from bisect import bisect_left
 
-_STEPS = (1.0, 1.2, 1.5, 1.8, 2.2, 2.7, 3.3, 3.9, 4.7, 5.6, 6.8, 8.2)
-ROUND_BOUNDS_S = (*(round(step * scale, 6) for scale in (1e-4, 1e-3, 1e-2, 1e-1) for step in _STEPS), 1.0)
-"""A fifth apart, so that two percentiles can be told apart by as much."""
+from penstock.control.figures import ROUND_BOUNDS_S
 
 
 class RoundTimes:

@@ -11,7 +11,10 @@ from penstock.serve.settings import FlushPolicy
 _WIDE_GRIDS_S = (None, 0.050, 0.100)
 _WIDEN_ABOVE_S = 0.020
 """A round to a thousand viewers takes 10 ms with three quarters of a core to spare: that is no lag yet."""
-_NARROW_BELOW_S = 0.004
+_WIDEN_ABOVE_BUSY = 0.6
+"""A long round is no load by itself: one that serves many streams is long, and the loop may sleep until the next."""
+_NARROW_BELOW_BUSY = 0.3
+"""The next narrower interval has about twice the flushes, and so no more than twice the load."""
 _CALM_S = 5.0
 _SMOOTHING = 0.1
 
@@ -26,7 +29,7 @@ class Waiting(NamedTuple):
 
 
 class Pacer:
-    """Chooses when a stream is flushed, and widens the interval while rounds of sending take long."""
+    """Chooses when a stream is flushed; while the loop is busy and its rounds are long, the interval is wider."""
 
     def __init__(self) -> None:
         self._step = 0
@@ -38,20 +41,20 @@ class Pacer:
         """The grid that load has forced; None while there is no need."""
         return _WIDE_GRIDS_S[self._step]
 
-    def observe_round(self, lag_s: float, now: float) -> None:
-        """A round of sending ended this long after the event that caused it."""
+    def observe_round(self, lag_s: float, now: float, busy_share: float) -> None:
+        """A round of sending ended this long after the event that caused it, in a loop that is so busy."""
         self._smoothed_lag_s += (lag_s - self._smoothed_lag_s) * _SMOOTHING
-        if self._smoothed_lag_s > _WIDEN_ABOVE_S and self._step < len(_WIDE_GRIDS_S) - 1:
+        if self._smoothed_lag_s > _WIDEN_ABOVE_S and busy_share > _WIDEN_ABOVE_BUSY:
             # One step a second at most: the wider grid must show its effect first.
-            if now - self._changed_at >= 1.0:
+            if self._step < len(_WIDE_GRIDS_S) - 1 and now - self._changed_at >= 1.0:
                 self._change(self._step + 1, now)
-        elif self._smoothed_lag_s < _NARROW_BELOW_S and self._step > 0 and now - self._changed_at >= _CALM_S:
+        elif busy_share < _NARROW_BELOW_BUSY and self._step > 0 and now - self._changed_at >= _CALM_S:
             self._change(self._step - 1, now)
 
     def _change(self, step: int, now: float) -> None:
         self._step = step
         self._changed_at = now
-        self._smoothed_lag_s = (_WIDEN_ABOVE_S + _NARROW_BELOW_S) / 2
+        self._smoothed_lag_s = _WIDEN_ABOVE_S / 2
 
     def due_at(self, policy: FlushPolicy, waiting: Waiting, max_wait_s: float, busy_share: float) -> float:
         """When what waits is to be sent. A time in the past means now."""

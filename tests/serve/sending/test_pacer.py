@@ -2,8 +2,8 @@
 
 import pytest
 
+from penstock.serve.sending.pacer import Pacer, Waiting
 from penstock.serve.settings import AppSettings, FlushPolicy, ServerSettings
-from penstock.serve.streams.pacer import Pacer, Waiting
 
 EACH_FRAME = FlushPolicy(adapts=False)
 MAX_WAIT_S = 0.040
@@ -22,11 +22,11 @@ def audio_waits_s(busy_share: float, video_in_s: float | None) -> float:
     return Pacer().due_at(ADAPTING, waiting, MAX_WAIT_S, busy_share) - 5.0
 
 
-def after_load(pacer: Pacer, lag_s: float, seconds: float, start: float) -> float:
-    """Thirty rounds a second that each took this long; the time afterwards."""
+def after_load(pacer: Pacer, lag_s: float, seconds: float, start: float, *, busy_share: float | None = None) -> float:
+    """Thirty rounds a second that each took this long, in a loop that does nothing else; the time afterwards."""
     rounds = round(seconds * 30)
     for number in range(rounds):
-        pacer.observe_round(lag_s, start + number / 30)
+        pacer.observe_round(lag_s, start + number / 30, min(lag_s * 30, 1.0) if busy_share is None else busy_share)
     return start + rounds / 30
 
 
@@ -70,7 +70,7 @@ def test_on_a_grid_everything_waits_for_the_next_line(appended_at: float, sent_a
 
 def test_a_quiet_server_never_widens() -> None:
     pacer = Pacer()
-    after_load(pacer, 0.019, 60, 100.0)
+    after_load(pacer, 0.019, 60, 100.0, busy_share=0.9)
     assert pacer.grid_s is None
 
 
@@ -89,7 +89,7 @@ def test_under_load_the_interval_widens_to_50_and_then_to_100_ms() -> None:
 
 def test_one_long_round_is_no_load() -> None:
     pacer = Pacer()
-    pacer.observe_round(0.090, 100.0)
+    pacer.observe_round(0.090, 100.0, busy_share=0.9)
     after_load(pacer, 0.001, 1, 100.0)
     assert pacer.grid_s is None
 
@@ -111,8 +111,26 @@ def test_when_load_is_gone_the_interval_narrows_step_by_step() -> None:
 def test_a_load_between_the_two_limits_changes_nothing() -> None:
     pacer = Pacer()
     now = after_load(pacer, 0.030, 0.5, 100.0)
-    after_load(pacer, 0.007, 60, now)
+    now = after_load(pacer, 0.030, 60, now, busy_share=0.59)
     assert pacer.grid_s == 0.050
+    after_load(pacer, 0.001, 60, now, busy_share=0.31)
+    assert pacer.grid_s == 0.050
+
+
+def test_long_rounds_of_a_loop_that_sleeps_between_them_are_no_load() -> None:
+    pacer = Pacer()
+    after_load(pacer, 0.030, 60, 100.0, busy_share=0.5)
+    assert pacer.grid_s is None
+
+
+def test_a_wide_interval_does_not_keep_itself_wide_by_the_long_rounds_that_it_makes() -> None:
+    pacer = Pacer()
+    now = after_load(pacer, 0.030, 1.5, 100.0)
+    assert pacer.grid_s == 0.100
+    now = after_load(pacer, 0.025, 6, now, busy_share=0.25)
+    assert pacer.grid_s == 0.050
+    after_load(pacer, 0.025, 6, now, busy_share=0.25)
+    assert pacer.grid_s is None
 
 
 def test_load_widens_a_grid_that_is_narrower_and_leaves_a_wider_one() -> None:

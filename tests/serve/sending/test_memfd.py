@@ -11,9 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from penstock.relay.segment import MemoryBuffer, MemoryStore
-from penstock.serve.streams.memfd import MemfdBuffer, MemfdStore, best_store
-
-pytestmark = pytest.mark.alone
+from penstock.serve.sending.memfd import MemfdBuffer, MemfdStore, best_store
 
 
 @contextmanager
@@ -112,7 +110,7 @@ def test_shared_memory_is_used_where_the_system_has_it() -> None:
 def test_without_memfd_plain_memory_is_used() -> None:
     program = (
         "import os; del os.memfd_create\n"
-        "from penstock.serve.streams.memfd import best_store; print(type(best_store()).__name__)"
+        "from penstock.serve.sending.memfd import best_store; print(type(best_store()).__name__)"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
     assert run.stdout.strip() == "MemoryStore"
