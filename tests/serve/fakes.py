@@ -7,17 +7,17 @@ import heapq
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from penstock.errors import ProtocolViolation
 from penstock.protocol.events import Event
-from penstock.relay.log import Flush
 from penstock.relay.segment import SegmentBuffer
+from penstock.serve.coalesced_reads import Pace
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.reactor import HANG_UP, READ, TURN_S, WRITE, Timer, Turn
+from penstock.serve.sending.fan_out import FanOut, Sending
 from penstock.serve.settings import ServerSettings
-from penstock.serve.streams.fan_out import FanOut
 
 START: Final = 1000.0
 """What the clock shows when a test begins."""
@@ -114,7 +114,9 @@ class FakeLoop:
         self.after_events: Callable[[], None] | None = None
         self.interest: dict[int, int] = {}
         """What each descriptor is waited for."""
-        self.coalesced: set[int] = set()
+        self.flush_at = math.inf
+        self.paces: dict[int, Pace] = {}
+        """Of those that are not read at once."""
         self.modifications = 0
         self._worked_s = 0.0
         self._transports: dict[int, FakeTransport] = {}
@@ -135,9 +137,9 @@ class FakeLoop:
         self._worked_s += self.look_costs_s
         return self.now + self._worked_s
 
-    def add(self, descriptor: int, events: int, callback: Callable[[int], None]) -> Turn:
+    def add(self, descriptor: int, events: int, callback: Callable[[int], None], *, is_listener: bool = False) -> Turn:
         self.interest[descriptor] = events
-        turn = self._turns[descriptor] = Turn(callback, descriptor)
+        turn = self._turns[descriptor] = Turn(callback, descriptor, is_listener=is_listener)
         return turn
 
     def modify(self, descriptor: int, events: int) -> None:
@@ -145,14 +147,17 @@ class FakeLoop:
         self.modifications += 1
         self.interest[descriptor] = events
 
-    def coalesce(self, descriptor: int, events: int, *, is_coalesced: bool) -> None:
-        assert is_coalesced != (descriptor in self.coalesced)
-        (self.coalesced.add if is_coalesced else self.coalesced.discard)(descriptor)
+    def set_pace(self, descriptor: int, events: int, pace: Pace) -> None:
+        assert pace is not self.paces.get(descriptor, Pace.AT_ONCE), "system calls that change nothing"
+        if pace is Pace.AT_ONCE:
+            del self.paces[descriptor]
+        else:
+            self.paces[descriptor] = pace
         self.interest[descriptor] = events
 
     def remove(self, descriptor: int) -> None:
         del self.interest[descriptor]
-        self.coalesced.discard(descriptor)
+        self.paces.pop(descriptor, None)
         turn = self._turns.pop(descriptor)
         turn.callback = lambda _events: None
 
@@ -178,6 +183,11 @@ class FakeLoop:
     @property
     def next_timer_at(self) -> float | None:
         return min((due for due, _, timer in self._timers if timer.callback is not None), default=None)
+
+    @property
+    def wakes_at(self) -> float:
+        """When it wakes up if nothing happens."""
+        return min(self.flush_at, math.inf if self.next_timer_at is None else self.next_timer_at)
 
     def run_turns(self) -> None:
         """A turn for each that asked for one; what they ask for meanwhile stays for the next call."""
@@ -217,7 +227,7 @@ class FakeLoop:
     def advance(self, seconds: float) -> None:
         """Let time pass, with everything that becomes due on the way, and settle each time."""
         until = self.now + seconds
-        while (due := self.next_timer_at) is not None and due <= until:
+        while (due := self.wakes_at) <= until:
             self.now = max(due, self.now)
             self._worked_s = 0.0
             self.settle()
@@ -253,11 +263,17 @@ class FakeFanOut(FanOut):
         super().__init__(None)
         self._loop = loop
         self.calls: list[list[int]] = []
-        """The sockets of each flush."""
+        """The sockets of each flush that went to anybody."""
+        self.rounds = 0
+        """How often it was given flushes, of one stream or of many."""
 
-    def send(self, sockets: list[int], flush: Flush) -> list[int]:
-        self.calls.append(sockets)
-        data = b"".join(flush.pieces)
+    def send(self, sendings: Sequence[Sending]) -> list[list[int]]:
+        self.rounds += 1
+        return [self._send_one(sending.sockets, sending.flush.data) for sending in sendings]
+
+    def _send_one(self, sockets: list[int], data: bytes) -> list[int]:
+        if sockets:
+            self.calls.append(sockets)
         return [self._send_to(self._loop._transports[descriptor], data) for descriptor in sockets]
 
     def _send_to(self, transport: FakeTransport, data: bytes) -> int:

@@ -10,7 +10,8 @@ from penstock.serve.reactor import Reactor
 from penstock.serve.server import Server
 from penstock.serve.settings import AppSettings, ServerSettings
 from penstock.serve.streams.observer import Observer, ObserverGroup
-from tests.support.rtmp_driver import DEADLINE_S, LOOPBACK
+from tests.support.lone_worker import listen, lone_registry, port_of
+from tests.support.rtmp_driver import DEADLINE_S
 from tests.support.samples import AUDIO, VIDEO, Sample
 
 Answer = TypeVar("Answer")
@@ -74,16 +75,18 @@ def live_server(
     faults = Faults()
     reactor = Reactor(lambda error: observer.error(None, error))
     observer = ObserverGroup(*observers_on(reactor), *observers, faults)
-    server = Server(settings or ServerSettings(), observer, reactor=reactor)
-    port = server.listen(LOOPBACK, 0)
+    server = Server(settings or ServerSettings(), lone_registry(), observer, reactor=reactor)
+    listener = listen(server)
     thread = threading.Thread(target=server.run, name="live-server")
     thread.start()
     try:
-        yield LiveServer(server, port)
+        yield LiveServer(server, port_of(listener))
     finally:
         server.reactor.call_from_thread(server.shut_down)
         thread.join(DEADLINE_S)
         assert not thread.is_alive()
+        reactor.close()
+        listener.close()
     if faults.errors:
         raise faults.errors[0]
 

@@ -68,7 +68,8 @@ def penstock_server(
     serve = [*launcher, sys.executable, "-m", "penstock", "serve", "--config", str(config_path), *places]
     with running([*serve, "--log-level", "debug", *options], work_dir / "server.log") as program:
         program.wait_for_log(STARTED, DEADLINE_S)
-        (started,) = [line for line in _log_lines(program) if line["msg"] == STARTED]
+        # The log may have been read in the midst of that line.
+        started = PenstockServer(program, 0).wait_for_line(STARTED)
         yield PenstockServer(program, int(str(started["rtmp"]).rpartition(":")[2]))
         _judge(program)
 

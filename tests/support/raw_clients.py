@@ -6,6 +6,7 @@ its end, and one that was sent anything but whole messages fails it.
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 
@@ -173,31 +174,47 @@ class RawClients:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._opened: list[RawClient] = []
+        self.opened: list[RawClient] = []
 
     async def __aenter__(self) -> "RawClients":
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for client in self._opened:
+        for client in self.opened:
             client.transport.abort()
-        for client in self._opened:
+        for client in self.opened:
             await client.until_closed() if client.fault is None else None
-        for client in self._opened:
+        for client in self.opened:
             if client.fault is not None:
                 raise client.fault
 
-    async def open(self, receive_buffer_bytes: int | None = None, *, shakes_hands: bool = True) -> RawClient:
-        """A new connection, past the handshake unless told otherwise."""
+    async def open(
+        self,
+        receive_buffer_bytes: int | None = None,
+        *,
+        shakes_hands: bool = True,
+        source: str | None = None,
+        proxy_header: bytes = b"",
+        tls: ssl.SSLContext | None = None,
+    ) -> RawClient:
+        """A new connection, past the handshake unless told otherwise.
+
+        It may come from another address of this machine, have a proxy say first where it is from, or be under TLS.
+        """
         sock = socket.socket()
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if receive_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        if source is not None:
+            sock.bind((source, 0))
         loop = asyncio.get_running_loop()
         await loop.sock_connect(sock, (LOOPBACK, self._port))
-        _, client = await loop.create_connection(RawClient, sock=sock)
-        self._opened.append(client)
+        if proxy_header:
+            await loop.sock_sendall(sock, proxy_header)
+        name = None if tls is None else "localhost"
+        _, client = await loop.create_connection(RawClient, sock=sock, ssl=tls, server_hostname=name)
+        self.opened.append(client)
         if shakes_hands:
             client.transport.write(b"\x03" + bytes(1536) + bytes(1536))
         return client

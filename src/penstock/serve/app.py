@@ -1,35 +1,50 @@
-"""The server as a program: configuration in, a running server, exit status out.
+"""The parts of one worker: configuration in, connections and links from the supervisor, and their end.
 
-Owns which parts run together, in which order they start and end, and what signals do. The parts themselves know
-nothing of the configuration file: they are given plain settings.
+Owns which parts run together, in which order they start and end. The parts themselves know nothing of the configuration
+file: they are given plain settings. What the supervisor says is read by `worker`.
 """
 
 import contextlib
 import ctypes
 import gc
-import secrets
-import signal
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any, Final
 
-from penstock import __version__
-from penstock.config import Config
-from penstock.config_units import Address
-from penstock.errors import ConfigError
+import msgspec
+
+from penstock.config import Config, Http, Tls
+from penstock.control.messages import (
+    NOBODY,
+    Accepted,
+    FromProxy,
+    FromWeb,
+    FromWorker,
+    HttpConnection,
+    Refused,
+    TurnedAway,
+    Unlinked,
+    Welcome,
+)
+from penstock.control.refusals import NOT_FOUND, UNAVAILABLE
+from penstock.logs import get_logger
+from penstock.serve.boot import Boot
 from penstock.serve.configured import file_modes_of, quota_limits_of, recording_settings_of, settings_of
-from penstock.serve.connections.acceptor import raise_descriptor_limit
 from penstock.serve.connections.certificates import ReloadableTls
-from penstock.serve.http.routes import OperatorRoutes
-from penstock.serve.http.server import HttpServer
-from penstock.serve.logs import configure_logs, get_logger, is_for_programs
+from penstock.serve.connections.proxy_reader import ProxyReader
+from penstock.serve.http.handover import HttpHandover
+from penstock.serve.links.link import Link
 from penstock.serve.reactor import Reactor
 from penstock.serve.recording.listener import RecordingListener, RecordingLog
 from penstock.serve.recording.recorder import Recorder
-from penstock.serve.server import Server
-from penstock.serve.streams.memfd import MemfdStore, best_store
+from penstock.serve.sending.memfd import MemfdStore, best_store
+from penstock.serve.sending.send_ring import open_send_ring
+from penstock.serve.server import Arrival, Server
+from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.observer import Observer, ObserverGroup
-from penstock.serve.streams.send_ring import open_send_ring
+from penstock.serve.streams.registry import Registry
 from penstock.serve.telemetry.address_quota import AddressQuota
 from penstock.serve.telemetry.facts_observer import FactsObserver
 from penstock.serve.telemetry.facts_writer import FactsLimits, FactsWriter
@@ -37,12 +52,12 @@ from penstock.serve.telemetry.log_observer import LogObserver, message_trace
 from penstock.serve.telemetry.meter import Meters
 from penstock.serve.telemetry.metrics import MetricsObserver
 from penstock.serve.telemetry.recording_facts import RecordingFacts
-from penstock.serve.welcome import welcome
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long another thread may keep the interpreter while the loop wants it: a send to a thousand viewers gives it up a
 thousand times, so the default of 5 ms would be felt."""
 
+_FROM_WEB: Final[msgspec.msgpack.Decoder[FromWeb]] = msgspec.msgpack.Decoder(FromWeb)
 _M_MMAP_THRESHOLD = -3
 _LARGE_BLOCK_BYTES = 1024 * 1024
 _DISK_DEADLINE_S = 10.0
@@ -50,36 +65,66 @@ _DISK_DEADLINE_S = 10.0
 
 
 class Program:
-    """All parts of one server process."""
+    """All parts of one worker."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(
+        self,
+        config: Config,
+        welcome: Welcome,
+        reactor: Reactor,
+        send: Callable[[FromWorker], None],
+        leave: Callable[[int], None],
+        *,
+        settings: ServerSettings | None = None,
+        observers: Iterable[Observer] = (),
+    ) -> None:
+        """`send`: to the supervisor; `leave`: a connection is gone.
+
+        `settings` are in the place of those that the configuration gives; further `observers` are told all the same.
+        """
         self._config = config
+        self._welcome = welcome
+        self._send = send
+        self._leave = leave
         self._log = get_logger()
+        self._reactor = reactor
         meters = Meters()
-        reactor = Reactor(lambda error: observer.error(None, error))
         self._facts_quota, self._log_quota = (AddressQuota(quota_limits_of(config)) for _ in range(2))
-        self._facts = self._make_facts_writer(secrets.token_hex(4))
-        self._facts_observer = self._make_facts_observer(meters, reactor)
+        self._boot = Boot(welcome.boot_id, welcome.life_id, welcome.worker, welcome.workers, tuple(welcome.recovers))
+        self._facts = self._make_facts_writer()
+        self._facts_observer = self._make_facts_observer(meters)
         self._recorder = self._make_recorder()
         self._metrics = MetricsObserver(
             meters, self._facts, self._recorder, facts_quota=self._facts_quota, log_quota=self._log_quota
         )
-        observers: list[Observer] = [meters, LogObserver(quota=self._log_quota), self._metrics]
+        own: list[Observer] = [meters, LogObserver(quota=self._log_quota), self._metrics]
         if self._facts_observer is not None:
-            observers.append(self._facts_observer)
+            own.append(self._facts_observer)
         if self._recorder is not None:
-            observers.append(self._recorder)
-        observer = ObserverGroup(*observers)
+            own.append(self._recorder)
+        self.observer = ObserverGroup(*own, *observers)
         store = best_store()
         if not isinstance(store, MemfdStore):
             self._log.warning("no shared memory on this system: streams are sent by copies, which costs more")
         self._ring = open_send_ring() if config.server.io_uring else None
-        self.server = Server(settings_of(config), observer, store, self._ring, reactor)
+        self.registry = Registry(welcome.worker, send)
+        settings = settings or settings_of(config, welcome.workers)
+        self.server = Server(settings, self.registry, self.observer, store=store, ring=self._ring, reactor=reactor)
         self.server.trace_of = partial(message_trace, hex_dump_bytes=config.logs.hex_dump_bytes)
-        self._tls: ReloadableTls | None = None
-        self._http: HttpServer | None = None
+        if self._recorder is not None:
+            self.server.broker.recording_id_of = self._recorder.recording_id_of
+        self.server.broker.peers.ask_for_link = lambda peer: send(Unlinked(peer))
+        self._tls = _tls_of(config.tls)
+        self._https = _tls_of(config.http)
+        self._web: Link[FromWeb] | None = None
+        # Web with a port of its own has everything there; what is left for this one is media.
+        self._has_pages = config.http.web_listen is None
+        self._http = HttpHandover(reactor, self._hand_over, UNAVAILABLE if self._has_pages else NOT_FOUND)
+        self._proxies = ProxyReader(reactor)
+        self._behind_proxy: dict[int, socket.socket] = {}
+        """Connections by their numbers, which may yet be refused by the address that their proxy gave."""
 
-    def _make_facts_writer(self, boot_id: str) -> FactsWriter | None:
+    def _make_facts_writer(self) -> FactsWriter | None:
         config = self._config.facts
         if not config.enabled:
             return None
@@ -90,16 +135,16 @@ class Program:
             max_total_bytes=config.max_total_bytes,
         )
         modes = file_modes_of(self._config)
-        return FactsWriter(self._config.facts_dir, self._config.server.id, boot_id, limits, modes=modes)
+        return FactsWriter(self._config.facts_dir, self._config.server.id, self._boot, limits, modes=modes)
 
-    def _make_facts_observer(self, meters: Meters, reactor: Reactor) -> FactsObserver | None:
+    def _make_facts_observer(self, meters: Meters) -> FactsObserver | None:
         if self._facts is None:
             return None
         config = self._config.facts
         return FactsObserver(
             self._facts,
             meters,
-            reactor,
+            self._reactor,
             self._facts_quota,
             stream_sample_s=config.stream_sample_s,
             viewer_sample_s=config.viewer_sample_s,
@@ -111,107 +156,153 @@ class Program:
         listeners: list[RecordingListener] = [RecordingLog()]
         if self._facts is not None:
             listeners.append(RecordingFacts(self._facts))
-        return Recorder(recording_settings_of(self._config), self._config.rtmp.chunk_bytes, listeners)
+        return Recorder(recording_settings_of(self._config), self._config.rtmp.chunk_bytes, listeners, self._boot)
 
-    def open(self) -> dict[str, tuple[str, int]]:
-        """Take the addresses and start what runs beside the loop. The addresses, by what is served there."""
-        config = self._config
-        addresses = {"rtmp": self._listen("rtmp.listen", config.rtmp.listen)}
-        tls = config.tls
-        if tls.listen is not None and tls.cert is not None and tls.key is not None:
-            self._tls = ReloadableTls(tls.cert, tls.key)
-            addresses["rtmps"] = self._listen("tls.listen", tls.listen, self._tls)
-        if config.http.listen is not None:
-            addresses["http"] = self._serve_http(config.http.listen)
+    @property
+    def has_ring(self) -> bool:
+        """Whether many viewers are sent to by one system call."""
+        return self._ring is not None
+
+    def open(self) -> None:
+        """Start what runs beside the loop."""
         if self._facts is not None and self._facts_observer is not None:
             self._facts.start()
             self._facts_observer.open()
         if self._recorder is not None:
             self._recorder.start()
-        how = {"data": str(config.server.data_dir), "io_uring": self._ring is not None}
-        where = {name: f"{host}:{port}" for name, (host, port) in addresses.items()}
-        self._log.info("server started", version=__version__, **how, **where)
-        return addresses
+        _tune_interpreter()
 
-    def _listen(self, key: str, address: Address, tls: ReloadableTls | None = None) -> tuple[str, int]:
-        host = _host(address)
-        try:
-            port = self.server.listen(host, address.port, tls)
-        except OSError as error:
-            raise ConfigError(f"{key}: cannot listen at {address}: {error.strerror}") from error
-        return host, port
+    # What the supervisor says.
 
-    def _serve_http(self, address: Address) -> tuple[str, int]:
-        server = self.server
-        routes = OperatorRoutes(
-            server.reactor, server.broker, server.flusher, self._metrics, self._config.server.data_dir
-        )
-        self._http = HttpServer(routes.routes())
-        host = _host(address)
-        try:
-            port = self._http.start(host, address.port)
-        except OSError as error:
-            raise ConfigError(f"http.listen: cannot listen at {address}: {error.strerror}") from error
-        return host, port
-
-    def reload(self, read: Callable[[], Config]) -> None:
-        """Take over what can change while connections are open; a wrong file changes nothing."""
-        try:
-            config = read()
-        except ConfigError as error:
-            self._log.warning("configuration not reloaded", reason=str(error))
+    def take(self, accepted: Accepted, descriptors: tuple[int, ...]) -> None:
+        """Serve a connection."""
+        leave = partial(self._leave, accepted.number)
+        if not descriptors:
+            self.observer.limit_hit("descriptors", "none is left for a connection")
+            leave()
+            return
+        arrival = Arrival(socket.socket(fileno=descriptors[0]), accepted.address, leave)
+        arrival.socket.setblocking(False)
+        if accepted.listener in ("http", "https"):
+            self._take_http(arrival, self._https if accepted.listener == "https" else None)
+            return
+        is_encrypted = accepted.listener == "rtmps"
+        tls = self._tls if is_encrypted else None
+        if (self._config.tls if is_encrypted else self._config.rtmp).proxy_protocol:
+            self._read_proxy_header(accepted.number, arrival, tls)
         else:
-            self.server.broker.apply(settings_of(config))
-            self._facts_quota.limits = self._log_quota.limits = quota_limits_of(config)
-            self._log.info("configuration reloaded")
-        if self._tls is not None:
-            self._tls.reload()
+            self.server.take(arrival, tls)
+
+    def _read_proxy_header(self, number: int, arrival: Arrival, tls: ReloadableTls | None) -> None:
+        """Serve a connection whose proxy says first where it is from; by that address it may be over a limit."""
+
+        def leave() -> None:
+            self._behind_proxy.pop(number, None)
+            arrival.leave()
+
+        def on_address(address: str | None) -> None:
+            if address is not None:
+                self._behind_proxy[number] = arrival.socket
+                self._send(FromProxy(number, address))
+            self.server.take(Arrival(arrival.socket, address or arrival.address, leave), tls)
+
+        def on_failed(reason: str) -> None:
+            self._log.info(f"PROXY header missing: {reason}", peer_addr=arrival.address, reason=reason)
+            arrival.leave()
+
+        deadline_s = self.server.broker.settings.handshake_deadline_s
+        self._proxies.read(arrival.socket, deadline_s, on_address=on_address, on_failed=on_failed)
+
+    def refuse(self, refused: Refused) -> None:
+        """A connection is over a limit by the address that its proxy gave."""
+        connection = self._behind_proxy.pop(refused.number, None)
+        if connection is not None:
+            self.observer.limit_hit(refused.limit, refused.detail)
+            # Whoever serves it finds it ended by its peer.
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def tell_turned_away(self, turned_away: TurnedAway) -> None:
+        """Facts about those that never came here."""
+        if self._facts_observer is not None:
+            self._facts_observer.turned_away(turned_away.limit, turned_away.hits, turned_away.detail)
+
+    def _take_http(self, arrival: Arrival, tls: ReloadableTls | None) -> None:
+        if tls is None:
+            self._http.accept(arrival.socket, arrival.address, arrival.leave)
+        else:
+            self.server.shake_hands(
+                arrival,
+                tls,
+                lambda transport: self._http.accept_tls(transport, arrival.address, arrival.leave),
+            )
+
+    def _hand_over(self, connection: HttpConnection, descriptor: int) -> bool:
+        """Give a connection over HTTP to the web process, if there is one."""
+        if not self._has_pages or self._web is None or self._web.is_congested:
+            return False
+        self._web.send(connection, [descriptor])
+        return True
+
+    def link(self, peer: int, descriptors: tuple[int, ...]) -> None:
+        """A link to another worker, or to web."""
+        if not descriptors:
+            self._log.error("a link is missing: no descriptor is left", peer=peer)
+            if peer != NOBODY:
+                self.server.broker.peers.want_link(peer)
+            return
+        sock = socket.socket(fileno=descriptors[0])
+        if peer != NOBODY:
+            self.server.broker.peers.link(peer, sock)
+            return
+        if self._web is not None:
+            self._web.close()
+        self._web = Link(self._reactor, sock, _FROM_WEB, lambda _message, _descriptors: None, self._on_web_lost)
+
+    def _on_web_lost(self) -> None:
+        self._web = None
+
+    def reload(self, config: Config) -> None:
+        """Take over what can change while connections are open."""
+        self.server.broker.apply(settings_of(config, self._welcome.workers))
+        self._facts_quota.limits = self._log_quota.limits = quota_limits_of(config)
+        for tls in (self._tls, self._https):
+            if tls is not None:
+                tls.reload()
+
+    def stop(self, *, is_at_once: bool) -> None:
+        """Say goodbye to everybody and end."""
+        self._http.close()
+        self._proxies.close()
+        self.server.shut_down()
+        if is_at_once:
+            self._reactor.stop()
+
+    def drain(self, within_s: float) -> None:
+        """End when everybody is gone, or say goodbye after a while."""
+        self.registry.close()
+        self.server.drain(within_s)
+
+    def take_figures(self, done: Callable[[dict[str, Any]], None]) -> None:
+        """How this worker does, as a snapshot that is taken in slices."""
+        self._metrics.take(self.server.broker, self.server.flusher, lambda figures: done(figures.to_plain()))
 
     def close(self) -> None:
         """End what runs beside the loop, facts last: they tell how everything else ended."""
+        if self._web is not None:
+            self._web.close()
         if self._recorder is not None and not self._recorder.close(_DISK_DEADLINE_S):
             self._log.warning("recordings could not be finished in time; they are repaired at the next start")
-        if self._http is not None:
-            self._http.stop()
         if self._facts is not None and self._facts_observer is not None:
             self._facts_observer.close()
             if not self._facts.close():
                 self._log.warning("facts could not be written in time")
         if self._ring is not None:
             self._ring.close()
-        self._log.info("server stopped")
 
 
-def run(config: Config, reload: Callable[[], Config] | None = None, on_stop: Callable[[], None] = lambda: None) -> int:
-    """Serve until a signal says otherwise. `on_stop` is called for each that does, on the loop."""
-    lines = configure_logs(config.logs.level, config.logs.format)
-    descriptors = raise_descriptor_limit()
-    get_logger().info("capacity", max_descriptors=descriptors, max_connections=config.limits.max_connections)
-    program = Program(config)
-    try:
-        addresses = program.open()
-        if not is_for_programs(config.logs.format):
-            lines.write(welcome(addresses, config.server.data_dir, config.recording.streams))
-        reactor = program.server.reactor
-
-        def stop() -> None:
-            on_stop()
-            program.server.shut_down()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            reactor.on_signal(number, stop)
-        if reload is not None:
-            reactor.on_signal(signal.SIGHUP, lambda: program.reload(reload))
-        _tune_interpreter()
-        program.server.run()
-    finally:
-        program.close()
-        lines.close()
-    return 0
-
-
-def _host(address: Address) -> str:
-    return address.host or "0.0.0.0"  # noqa: S104 - an address without a host is every interface, as the operator wrote
+def _tls_of(section: Tls | Http) -> ReloadableTls | None:
+    return ReloadableTls(section.cert, section.key) if section.cert is not None and section.key is not None else None
 
 
 def _tune_interpreter() -> None:

@@ -6,7 +6,7 @@ from penstock.config import AppConfig, Config
 from penstock.config_units import FlushGrid
 from penstock.protocol.connection import ConnectionSettings
 from penstock.relay.follower import FollowerLimits
-from penstock.relay.log import LogLimits
+from penstock.relay.readable_log import LogLimits
 from penstock.serve.recording.archive import SegmentLimits
 from penstock.serve.recording.recorder import RecordingSettings
 from penstock.serve.recording.retention import RetentionLimits
@@ -20,8 +20,8 @@ _FILE_MODES: Final = {
 }
 
 
-def settings_of(config: Config) -> ServerSettings:
-    """What the parts of the server need to know of the configuration."""
+def settings_of(config: Config, workers: int = 1) -> ServerSettings:
+    """What the parts of a worker need to know of the configuration. Memory is shared out among the workers."""
     limits, relay = config.limits, config.relay
 
     # Made for the apps that the operator names: peers may name any number of others.
@@ -42,7 +42,7 @@ def settings_of(config: Config) -> ServerSettings:
             max_bytes=relay.max_log_bytes,
             lookback_s=relay.ffmpeg_lookback_s,
         ),
-        max_total_log_bytes=relay.max_total_log_bytes,
+        max_total_log_bytes=relay.max_total_log_bytes // workers,
         max_connections=limits.max_connections,
         max_connections_per_ip=limits.max_connections_per_ip,
         max_new_connections_per_ip_per_s=limits.max_new_connections_per_ip_per_s,
@@ -51,7 +51,7 @@ def settings_of(config: Config) -> ServerSettings:
         max_messages_per_s=limits.max_messages_per_s,
         max_publish_bps=limits.max_publish_bps,
         max_publish_messages_per_s=limits.max_publish_messages_per_s,
-        max_half_message_bytes=limits.max_half_message_bytes,
+        max_half_message_bytes=limits.max_half_message_bytes // workers,
         half_message_deadline_s=limits.half_message_deadline_s,
         handshake_deadline_s=limits.handshake_deadline_s,
         connect_deadline_s=limits.connect_deadline_s,

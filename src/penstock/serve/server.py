@@ -1,36 +1,47 @@
-"""The server: connections from the acceptor to the broker, the flushes of each round, and a graceful end.
+"""The media path of one worker: connections it is given, the flushes of each round, and a graceful end.
 
 Owns how the parts of the media path are joined, and the order of shutting down.
 """
 
 import itertools
 import secrets
+import socket
 import time
 from collections.abc import Callable
-from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
+from penstock.logs import get_logger
 from penstock.protocol.connection import MessageTrace
 from penstock.protocol.server_session import ServerSession
 from penstock.relay.segment import SegmentStore
-from penstock.serve.connections.acceptor import Accepted, Acceptor
 from penstock.serve.connections.certificates import ReloadableTls
+from penstock.serve.connections.descriptors import is_reserved
 from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.tls import TlsTransport
 from penstock.serve.connections.tls_acceptor import TlsAcceptor
-from penstock.serve.connections.transport import PlainTransport, Transport
-from penstock.serve.logs import get_logger
+from penstock.serve.connections.transport import PlainTransport, Transport, prepare_socket
 from penstock.serve.reactor import Reactor
+from penstock.serve.sending.fan_out import FanOut
+from penstock.serve.sending.memfd import best_store
+from penstock.serve.sending.send_ring import SendRing
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.broker import Broker
-from penstock.serve.streams.fan_out import FanOut
 from penstock.serve.streams.flusher import Flusher
-from penstock.serve.streams.memfd import best_store
 from penstock.serve.streams.observer import Observer
 from penstock.serve.streams.reaper import Reaper
-from penstock.serve.streams.send_ring import SendRing
+from penstock.serve.streams.registry import Registry
 
 _GOODBYE_S: Final = 2.0
 _EMPTY_CHECK_S: Final = 0.05
+
+
+class Arrival(NamedTuple):
+    """A connection that was let in. Whoever has it says when it is gone."""
+
+    socket: socket.socket
+    address: str
+    """Of the peer, with its port."""
+    leave: Callable[[], None]
 
 
 class Server:
@@ -39,59 +50,81 @@ class Server:
     def __init__(
         self,
         settings: ServerSettings,
+        registry: Registry,
         observer: Observer | None = None,
+        *,
         store: SegmentStore | None = None,
         ring: SendRing | None = None,
         reactor: Reactor | None = None,
     ) -> None:
-        """A reactor is given by who has other users for it; its errors are then theirs to tell the observer."""
+        """A reactor is given by who has other users for it: its errors are then theirs to tell, and its end is too."""
         self.observer = observer or Observer()
         self.reactor = reactor or Reactor(self._on_error)
-        self.flusher = Flusher(self.reactor, settings.max_flush_wait_s, self._on_error)
+        self._has_own_reactor = reactor is None
+        fan_out = FanOut(ring)
+        self.flusher = Flusher(self.reactor, fan_out, settings.max_flush_wait_s, self._on_error)
         self.broker = Broker(
             settings,
             store or best_store(),
-            FanOut(ring),
+            fan_out,
             loop=self.reactor,
             observer=self.observer,
+            registry=registry,
             mark=self.flusher.mark,
+            show=self.flusher.show,
         )
-        self.acceptor = Acceptor(self.reactor, lambda: self.broker.settings, self.observer.limit_hit)
         self.tls_acceptor = TlsAcceptor(self.reactor.call_from_thread)
         self._reaper = Reaper(self.broker, self.reactor)
-        self.reactor.after_events = self.flusher.flush_dirty
+        self.reactor.after_events = self._finish_round
         self._numbers = itertools.count(1)
         self._boot = secrets.token_hex(3)
         self.trace_of: Callable[[str], MessageTrace | None] = lambda _connection_id: None
         """What sessions show their messages to, for debugging."""
 
+    def _finish_round(self) -> None:
+        self.flusher.flush_dirty()
+        self.broker.peers.finish_round()
+
     def _on_error(self, error: BaseException) -> None:
         self.observer.error(None, error)
 
-    def listen(self, host: str, port: int, tls: ReloadableTls | None = None) -> int:
-        """Serve RTMP at an address, under TLS if there is a certificate. The port that it became, if 0 was asked."""
-        return self.acceptor.listen(host, port, self._open_plain if tls is None else partial(self._shake_hands, tls))
+    def take(self, arrival: Arrival, tls: ReloadableTls | None = None) -> None:
+        """Serve RTMP to a connection, under TLS if there is a certificate."""
+        if is_reserved(arrival.socket.fileno()):
+            self.observer.limit_hit("descriptors", "the rest is reserved for files")
+        elif not self.broker.is_closing and self._prepare(arrival.socket):
+            if tls is None:
+                self._open(arrival, PlainTransport(arrival.socket), self.reactor.now)
+            else:
+                accepted_at = self.reactor.now
+                self.shake_hands(arrival, tls, lambda transport: self._open(arrival, transport, accepted_at))
+            return
+        arrival.socket.close()
+        arrival.leave()
 
-    def _open_plain(self, accepted: Accepted) -> None:
-        self._open(accepted, PlainTransport(accepted.socket), self.reactor.now)
+    def _prepare(self, connection: socket.socket) -> bool:
+        try:
+            prepare_socket(connection, self.broker.settings.notsent_lowat_bytes)
+        except OSError:
+            return False  # the peer is gone
+        return True
 
-    def _shake_hands(self, tls: ReloadableTls, accepted: Accepted) -> None:
-        """The handshake of TLS is done elsewhere; one deadline holds for it and for that of RTMP."""
-        accepted_at = self.reactor.now
+    def shake_hands(self, arrival: Arrival, tls: ReloadableTls, on_open: Callable[[TlsTransport], None]) -> None:
+        """The handshake of TLS is done in another thread; one deadline holds for it and for that of RTMP."""
 
         def on_failed(reason: str) -> None:
-            accepted.leave()
-            self.observer.tls_failed(accepted.address, reason)
+            arrival.leave()
+            self.observer.tls_failed(arrival.address, reason)
 
         self.tls_acceptor.accept(
-            accepted.socket,
+            arrival.socket,
             tls.context,
             self.broker.settings.handshake_deadline_s,
-            on_open=lambda transport: self._open(accepted, transport, accepted_at),
+            on_open=on_open,
             on_failed=on_failed,
         )
 
-    def _open(self, accepted: Accepted, transport: Transport, accepted_at: float) -> None:
+    def _open(self, arrival: Arrival, transport: Transport, accepted_at: float) -> None:
         connection_id = f"{self._boot}-{next(self._numbers)}"
         session = ServerSession(
             nonce=secrets.token_bytes(1528),
@@ -100,10 +133,10 @@ class Server:
             trace=self.trace_of(connection_id),
         )
         connection = RtmpConnection(
-            connection_id, accepted.address, transport, session, loop=self.reactor, owner=self.broker
+            connection_id, arrival.address, transport, session, loop=self.reactor, owner=self.broker
         )
         connection.opened_at = accepted_at
-        connection.on_close = accepted.leave
+        connection.on_close = arrival.leave
         self.broker.connections[connection_id] = connection
         self.observer.connection_opened(connection)
 
@@ -116,15 +149,19 @@ class Server:
             self._close_everything()
 
     def shut_down(self) -> None:
-        """Stop accepting, tell everybody, let them hear it, then leave `run`. Asked a second time: leave at once."""
+        """Take nobody any more, tell everybody, let them hear it, then leave `run`. Asked again: leave at once."""
         if self.broker.is_closing:
             get_logger().info("stopping at once", connections=len(self.broker.connections))
             self.reactor.stop()
             return
-        self.acceptor.close()
         self.tls_acceptor.close()
         self.broker.say_goodbye()
         self.reactor.call_later(_GOODBYE_S, self.reactor.stop)
+        self._stop_when_empty()
+
+    def drain(self, within_s: float) -> None:
+        """Let those who are there go on until they leave, or until they are told to, after a while."""
+        self.reactor.call_later(within_s, self.shut_down)
         self._stop_when_empty()
 
     def _stop_when_empty(self) -> None:
@@ -134,10 +171,12 @@ class Server:
             self.reactor.call_later(_EMPTY_CHECK_S, self._stop_when_empty)
 
     def _close_everything(self) -> None:
-        self.acceptor.close()
         self.tls_acceptor.close()
         for connection in list(self.broker.connections.values()):
             connection.close("server shut down")
         for stream in list(self.broker.streams.values()):
             self.broker.end_stream(stream)
-        self.reactor.close()
+        self.broker.peers.finish_round()
+        self.broker.peers.close()
+        if self._has_own_reactor:
+            self.reactor.close()

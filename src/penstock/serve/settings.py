@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.protocol.connection import ConnectionSettings
-from penstock.relay.log import LogLimits
+from penstock.relay.readable_log import LogLimits
 
 
 class FileModes(NamedTuple):

@@ -13,12 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ConfigError
+from penstock.logs import configure_logs
 from penstock.serve.connections import certificates
 from penstock.serve.connections.certificates import ReloadableTls, load_tls
-from penstock.serve.logs import configure_logs
 from tests.support.tls import Files, connect, trusting
-
-pytestmark = pytest.mark.alone
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from penstock.protocol.events import (
     PublishEnded,
     PublishRequested,
 )
+from penstock.serve.coalesced_reads import Pace
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.reactor import READ, WRITE
 from penstock.serve.settings import ServerSettings
@@ -409,20 +410,20 @@ def test_what_came_with_the_handshake_of_tls_is_read_without_an_event() -> None:
 def test_one_that_is_read_with_others_is_read_at_once_while_it_has_to_read_first() -> None:
     on = Stage()
     on.peer.connected()
-    on.connection.coalesce(wants_coalescing=True)
-    assert on.loop.coalesced == {on.transport.descriptor}
+    on.connection.set_pace(Pace.LAZY)
+    assert on.loop.paces == {on.transport.descriptor: Pace.LAZY}
     on.transport.room_bytes = 0
     on.connection.session.send_ping(1)
     on.connection.send_session_data()
-    assert on.loop.coalesced == set()
+    assert on.loop.paces == {}
     on.transport.room_bytes = 1000
     on.loop.settle()
-    assert on.loop.coalesced == {on.transport.descriptor}
+    assert on.loop.paces == {on.transport.descriptor: Pace.LAZY}
 
 
 def test_of_one_that_is_read_with_others_a_full_turn_leads_to_another() -> None:
     on = Stage().publishing()
-    on.connection.coalesce(wants_coalescing=True)
+    on.connection.set_pace(Pace.LAZY)
     on.transport.feed(audio(0, bytes(100)) * 5000)
     on.loop.run_events()
     assert on.transport.unread_bytes > 0
@@ -460,7 +461,7 @@ def test_it_ends_once() -> None:
     on.connection.close("first")
     on.connection.close("second")
     on.connection.send()
-    on.connection.coalesce(wants_coalescing=True)
+    on.connection.set_pace(Pace.LAZY)
     assert on.owner.closings == ["first"]
 
 

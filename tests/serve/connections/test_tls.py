@@ -14,8 +14,6 @@ from penstock.serve.connections.certificates import load_tls
 from tests.support.cuts import by_size, random_cuts, whole
 from tests.support.tls import RECEIVE_BYTES, Contexts, Ends, Files, connect, meet, trusting
 
-pytestmark = pytest.mark.alone
-
 PIECE_BYTES = 64 * 1024
 CUTS: dict[str, Callable[[bytes], list[bytes]]] = {
     "whole": whole,

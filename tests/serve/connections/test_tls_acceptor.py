@@ -20,8 +20,6 @@ from penstock.serve.connections.tls_acceptor import TlsAcceptor
 from penstock.serve.reactor import Reactor
 from tests.support.tls import RECEIVE_BYTES, Contexts, Files, pair, trusting
 
-pytestmark = pytest.mark.alone
-
 WAIT_S = 10.0
 HALF_A_HELLO = bytes.fromhex("16 0301 0200 01")
 

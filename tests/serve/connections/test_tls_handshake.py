@@ -16,8 +16,6 @@ from penstock.serve.connections.tls_handshake import TlsHandshake
 from tests.support.cuts import by_size, random_cuts, whole
 from tests.support.tls import RECEIVE_BYTES, Client, Contexts, Ends, Files, meet, pair, trusting
 
-pytestmark = pytest.mark.alone
-
 CUTS: dict[str, Callable[[bytes], list[bytes]]] = {
     "whole": whole,
     "byte by byte": lambda data: by_size(data, 1),

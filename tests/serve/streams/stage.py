@@ -1,7 +1,7 @@
 """A broker, a flusher and a reaper on a fake loop, with clients in memory: the whole media path without a socket."""
 
 from penstock.errors import ProtocolViolation
-from penstock.relay.log import Flush
+from penstock.relay.readable_log import Flush
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.settings import AppSettings, ServerSettings
 from penstock.serve.streams.broker import Broker
@@ -13,6 +13,7 @@ from penstock.serve.streams.viewer import Viewer
 from tests.relay.support import CountingStore
 from tests.serve.fake_peer import FakePeer
 from tests.serve.fakes import FakeFanOut, FakeLoop
+from tests.support.lone_worker import NamesHere
 from tests.support.session_runs import new_server
 
 
@@ -86,33 +87,58 @@ class FlushNotes:
 class Stage:
     """The server's parts, joined as the server joins them."""
 
-    def __init__(self, settings: ServerSettings | None = None, app: AppSettings | None = None) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings | None = None,
+        app: AppSettings | None = None,
+        names: NamesHere | None = None,
+        *,
+        loop: FakeLoop | None = None,
+        worker: int = 1,
+    ) -> None:
+        """One of several workers, if it shares its loop and its registry of names with others."""
         if settings is None:
             app = app or AppSettings()
             settings = ServerSettings(app=lambda _name: app)
-        self.loop = FakeLoop()
+        self.loop = loop or FakeLoop()
         self.notes = Notes()
         self.store = CountingStore()
         self.fan_out = FakeFanOut(self.loop)
-        self.flusher = Flusher(self.loop, settings.max_flush_wait_s, lambda error: self.notes.error(None, error))
-        self.loop.after_events = self.flusher.flush_dirty
+        self.flusher = Flusher(
+            self.loop, self.fan_out, settings.max_flush_wait_s, lambda error: self.notes.error(None, error)
+        )
+        self._others = self.loop.after_events or (lambda: None)
+        self.loop.after_events = self._finish_round
         self.broker = Broker(
             settings,
             self.store,
             self.fan_out,
             loop=self.loop,
             observer=self.notes,
+            registry=(names or NamesHere()).registry(worker),
             mark=self.flusher.mark,
+            show=self.flusher.show,
         )
         self.reaper = Reaper(self.broker, self.loop)
         self._numbers = 0
+        self._worker = worker
+
+    def _finish_round(self) -> None:
+        self._others()
+        self.flusher.flush_dirty()
+        self.broker.peers.finish_round()
 
     def peer(self, *, is_encrypted: bool = False) -> FakePeer:
         """Somebody has connected by TCP, and perhaps TLS."""
         self._numbers += 1
         transport = self.loop.new_transport(can_send_files=not is_encrypted)
         connection = RtmpConnection(
-            str(self._numbers), "192.0.2.1:1000", transport, new_server(), loop=self.loop, owner=self.broker
+            f"{self._worker}-{self._numbers}",
+            "192.0.2.1:1000",
+            transport,
+            new_server(),
+            loop=self.loop,
+            owner=self.broker,
         )
         self.broker.connections[connection.id] = connection
         return FakePeer(self.loop, transport, connection)

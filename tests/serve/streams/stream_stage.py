@@ -1,7 +1,8 @@
 """One live stream on a fake loop, with viewers that keep what they are sent; nothing decides about anything."""
 
 from penstock.media.frame import Frame, FrameKind
-from penstock.relay.log import LogBudget, LogLimits
+from penstock.relay.log import LogBudget
+from penstock.relay.readable_log import LogLimits, ReadableLog
 from penstock.relay.track_filter import TrackFilter
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.settings import AppSettings
@@ -90,18 +91,22 @@ class Watcher:
 class StreamStage:
     """One stream, published and watched."""
 
-    def __init__(self, app: AppSettings | None = None, limits: LogLimits | None = None) -> None:
+    def __init__(
+        self, app: AppSettings | None = None, limits: LogLimits | None = None, log: ReadableLog | None = None
+    ) -> None:
         self.loop = FakeLoop()
         self.owner = FakeOwner()
         self.notes = StreamNotes()
         self.store = CountingStore()
         self.budget = LogBudget(1 << 30)
         self.fan_out = FakeFanOut(self.loop)
+        self.log = new_log(limits, self.budget, self.store)
+        """What is published here, if nothing else is given."""
         self.stream = LiveStream(
             KEY,
             "live",
             app or AppSettings(),
-            log=new_log(limits, self.budget, self.store),
+            log=log or self.log,
             fan_out=self.fan_out,
             owner=self.notes,
             now=self.loop.now,

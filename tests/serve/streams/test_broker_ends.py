@@ -161,31 +161,31 @@ def test_a_publisher_that_nobody_watches_is_read_with_others() -> None:
     on = Stage()
     publisher = on.publisher()
     descriptor = publisher.transport.descriptor
-    assert descriptor in on.loop.coalesced
+    assert descriptor in on.loop.paces
     viewer = on.viewer()
-    assert descriptor not in on.loop.coalesced
+    assert descriptor not in on.loop.paces
     viewer.hang_up()
-    assert descriptor in on.loop.coalesced
+    assert descriptor in on.loop.paces
 
 
 def test_a_publisher_whose_viewers_waited_is_read_at_once() -> None:
     on = Stage()
     on.viewer()
-    assert on.publisher().transport.descriptor not in on.loop.coalesced
+    assert on.publisher().transport.descriptor not in on.loop.paces
 
 
 def test_a_viewer_that_has_asked_for_nothing_for_a_while_is_read_with_others() -> None:
     on = Stage()
     on.publisher()
     viewer = on.viewer()
-    on.broker.update_coalescing(viewer.connection)
-    assert viewer.transport.descriptor not in on.loop.coalesced
+    on.broker.read_paces.update(viewer.connection)
+    assert viewer.transport.descriptor not in on.loop.paces
     on.loop.advance(2.0)
-    on.broker.update_coalescing(viewer.connection)
-    assert viewer.transport.descriptor in on.loop.coalesced
+    on.broker.read_paces.update(viewer.connection)
+    assert viewer.transport.descriptor in on.loop.paces
     viewer.say(command("pause", 0.0, None, True, 0.0, stream_id=1))
-    on.broker.update_coalescing(viewer.connection)
-    assert viewer.transport.descriptor not in on.loop.coalesced
+    on.broker.read_paces.update(viewer.connection)
+    assert viewer.transport.descriptor not in on.loop.paces
 
 
 # Half messages.

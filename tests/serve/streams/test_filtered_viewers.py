@@ -132,7 +132,7 @@ def test_a_filtered_viewer_that_lags_too_far_goes_on_at_the_newest_key_frame() -
     on.send(inter(80, bytes(200_000)))
     on.send(inter(120, bytes(200_000)))
     on.send(key(160, b"k4"))
-    on.stream.log.cut_back()
+    on.log.cut_back()
     on.stream.log.drop_everything()
     on.send(key(200, b"k5"))
     watcher.transport.room_bytes = 10**9

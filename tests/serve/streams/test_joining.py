@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.relay.log import LogLimits
+from penstock.relay.readable_log import LogLimits
 from penstock.serve.settings import AppSettings, JoinPolicy
 from tests.relay.support import audio, audio_setup, inter, key, metadata, video_setup
 from tests.serve.streams.stream_stage import StreamStage, in_step, published

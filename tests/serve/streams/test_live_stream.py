@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from penstock.media.frame import FrameKind
-from penstock.relay.log import Flush, LogLimits
+from penstock.relay.readable_log import Flush, LogLimits
 from penstock.serve.reactor import READ, WRITE
 from tests.relay.support import audio, encode, inter, key, video_setup
 from tests.serve.streams.stream_stage import StreamStage, Watcher, in_step, published

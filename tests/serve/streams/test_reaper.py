@@ -164,23 +164,23 @@ def test_nobody_is_pinged_before_its_connect() -> None:
 def test_the_answer_to_a_ping_is_read_at_once_and_tells_how_far_away_a_peer_is() -> None:
     on = reaping()
     publisher = on.publisher()
-    assert publisher.transport.descriptor in on.loop.coalesced
+    assert publisher.transport.descriptor in on.loop.paces
     on.broker.ping(publisher.connection)
-    assert publisher.transport.descriptor not in on.loop.coalesced
+    assert publisher.transport.descriptor not in on.loop.paces
     (request,) = [each for each in publisher.hear() if each.type_id == 4 and each.payload[1] == 6]
     publisher.say(control(USER_CONTROL, b"\x00\x07" + request.payload[2:]))
     assert publisher.connection.round_trip_ms is not None
     assert publisher.connection.round_trip_ms < 60_000
-    assert publisher.transport.descriptor in on.loop.coalesced
+    assert publisher.transport.descriptor in on.loop.paces
 
 
 def test_viewers_that_have_settled_are_read_with_others_from_the_next_second_on() -> None:
     on = reaping()
     on.publisher().say(video(0, is_key=True))
     viewer = on.viewer()
-    assert viewer.transport.descriptor not in on.loop.coalesced
+    assert viewer.transport.descriptor not in on.loop.paces
     on.loop.advance(3.0)
-    assert viewer.transport.descriptor in on.loop.coalesced
+    assert viewer.transport.descriptor in on.loop.paces
 
 
 # Viewers.

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.media.frame import Frame
-from penstock.relay.log import Flush
+from penstock.relay.readable_log import Flush
 from penstock.serve.settings import AppSettings
 from tests.relay.support import audio, audio_setup, inter, key, metadata, video_setup
 from tests.serve.streams.stream_stage import THE_END, StreamStage, in_step, published

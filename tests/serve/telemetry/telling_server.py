@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from penstock.serve.boot import Boot
 from penstock.serve.reactor import Reactor
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.observer import Observer
@@ -14,6 +15,8 @@ from penstock.serve.telemetry.facts_observer import FactsObserver
 from penstock.serve.telemetry.facts_writer import FactClock, FactsWriter
 from penstock.serve.telemetry.meter import Meters
 from tests.serve.live_server import LiveServer, live_server, wait_until
+
+BOOT = Boot("b0a7", "b0a7")
 
 
 class Told:
@@ -45,7 +48,7 @@ def telling(
     quota: AddressQuota | None = None,
 ) -> Iterator[Told]:
     # The writer is never started: what it was given stays where the test can read it.
-    writer = FactsWriter(Path("never opened"), "edge-1", "b0a7", clock=clock)
+    writer = FactsWriter(Path("never opened"), "edge-1", BOOT, clock=clock)
     made: list[FactsObserver] = []
 
     def observers_on(reactor: Reactor) -> tuple[Observer, ...]:

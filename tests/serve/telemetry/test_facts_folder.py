@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.serve import logs
-from penstock.serve.logs import configure_logs
+from penstock import logs
+from penstock.logs import configure_logs
 from penstock.serve.settings import FileModes
 from penstock.serve.telemetry.facts_folder import FactsFolder
 
@@ -103,3 +103,27 @@ def test_without_a_bound_nothing_is_deleted(tmp_path: Path) -> None:
     folder.count(10**12)
     folder.tidy_up()
     assert (len(names(tmp_path)), folder.deleted_files) == (1, 0)
+
+
+def test_a_worker_that_lands_its_share_looks_in_time_for_all(tmp_path: Path) -> None:
+    folder = FactsFolder(tmp_path, FileModes(), 10_000, workers=2, wall_clock=lambda: NOW)
+    for number in range(12):
+        land(tmp_path, f"date=2025-11-14/hour=23/edge-1-b{number % 2}-{number}.jsonl", NOW - 100 + number)
+        if number % 2:
+            folder.count(1000)
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*.jsonl")) <= 10_000
+    assert folder.deleted_files == 3
+
+
+def test_two_workers_that_look_at_once_delete_the_same_files_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        land(tmp_path, f"date=2025-11-14/hour=23/edge-1-b1-{number:02}.jsonl", NOW - 100 + number)
+    one, other = kept_within(tmp_path, 10_000), kept_within(tmp_path, 10_000)
+    seen = other._landed()
+    one.tidy_up()
+    assert (one.deleted_files, len(names(tmp_path))) == (11, 9)
+    monkeypatch.setattr(other, "_landed", lambda: seen)
+    other.tidy_up()
+    assert (other.deleted_files, len(names(tmp_path))) == (0, 9)

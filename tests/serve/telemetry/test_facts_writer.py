@@ -17,10 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.facts import ConnectionOpened, Envelope, LimitHit
+from penstock.serve.boot import Boot
 from penstock.serve.settings import FileModes
 from penstock.serve.telemetry.facts_writer import FactClock, FactsLimits, FactsWriter
 from tests.serve.live_server import wait_until
 
+BOOT = Boot("b0a7", "b0a7")
 QUICK = FactsLimits(flush_s=0.01, rotate_s=60.0)
 BOOT_WALL_US = 1_763_164_799_500_000  # 2025-11-14 23:59:59.5 UTC
 
@@ -58,7 +60,7 @@ def lines_of(*paths: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[FactsWriter]:
-    made = FactsWriter(tmp_path, "edge-1", "b0a7", QUICK, clock=Clock().fact_clock())
+    made = FactsWriter(tmp_path, "edge-1", BOOT, QUICK, clock=Clock().fact_clock())
     made.start()
     yield made
     made.close()
@@ -70,7 +72,7 @@ def test_a_line_is_the_envelope_and_then_the_fact(tmp_path: Path, writer: FactsW
     (path,) = landed(tmp_path)
     assert path.read_bytes() == (
         b'{"event_id":"edge-1-b0a7-1","server_id":"edge-1","boot_id":"b0a7","seq":1,"kind":"connection_opened",'
-        b'"version":1,"at_us":1763164799500000,"mono_us":5000000,'
+        b'"version":1,"at_us":1763164799500000,"mono_us":5000000,"worker":1,'
         b'"conn_id":"c-1","peer_addr":"192.0.2.1:5000","protocol":"rtmp"}\n'
     )
 
@@ -85,7 +87,7 @@ def test_a_line_has_exactly_the_fields_of_the_contract(tmp_path: Path, writer: F
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"])), server_id=st.text(st.sampled_from("a%-_."), min_size=1))
 def test_any_text_comes_back_as_it_was(text: str, server_id: str) -> None:
-    writer = FactsWriter(Path("never opened"), server_id, "b0a7", clock=Clock().fact_clock())
+    writer = FactsWriter(Path("never opened"), server_id, BOOT, clock=Clock().fact_clock())
     writer.emit(LimitHit(text, 1, text))
     line = json.loads(writer._pending[0][2])
     assert (line["server_id"], line["event_id"]) == (server_id, f"{server_id}-b0a7-1")
@@ -105,7 +107,7 @@ def test_a_file_is_hidden_until_it_is_closed(tmp_path: Path, writer: FactsWriter
 
 def test_the_folder_is_the_utc_hour_of_the_first_fact(tmp_path: Path) -> None:
     clock = Clock()
-    writer = FactsWriter(tmp_path, "edge-1", "b0a7", QUICK, clock=clock.fact_clock())
+    writer = FactsWriter(tmp_path, "edge-1", BOOT, QUICK, clock=clock.fact_clock())
     writer.emit(hit())
     clock.go_on(1_000_000)
     writer.emit(hit())
@@ -118,7 +120,7 @@ def test_the_folder_is_the_utc_hour_of_the_first_fact(tmp_path: Path) -> None:
 
 def test_files_are_closed_by_size_and_hold_whole_lines(tmp_path: Path) -> None:
     limits = FactsLimits(flush_s=0.01, rotate_s=60.0, rotate_bytes=1000)
-    writer = FactsWriter(tmp_path, "edge-1", "b0a7", limits, clock=Clock().fact_clock())
+    writer = FactsWriter(tmp_path, "edge-1", BOOT, limits, clock=Clock().fact_clock())
     writer.start()
     for number in range(1, 4):
         for _ in range(10):
@@ -130,9 +132,7 @@ def test_files_are_closed_by_size_and_hold_whole_lines(tmp_path: Path) -> None:
 
 
 def test_files_are_closed_by_age_even_if_nothing_more_comes(tmp_path: Path) -> None:
-    writer = FactsWriter(
-        tmp_path, "edge-1", "b0a7", FactsLimits(flush_s=0.01, rotate_s=0.05), clock=Clock().fact_clock()
-    )
+    writer = FactsWriter(tmp_path, "edge-1", BOOT, FactsLimits(flush_s=0.01, rotate_s=0.05), clock=Clock().fact_clock())
     writer.start()
     writer.emit(hit())
     wait_until(lambda: landed(tmp_path))
@@ -143,7 +143,7 @@ def test_files_are_closed_by_age_even_if_nothing_more_comes(tmp_path: Path) -> N
 
 def test_time_goes_on_by_the_monotonic_clock_until_the_wall_clock_is_to_be_followed(tmp_path: Path) -> None:
     clock = Clock()
-    writer = FactsWriter(tmp_path, "edge-1", "b0a7", QUICK, clock=clock.fact_clock())
+    writer = FactsWriter(tmp_path, "edge-1", BOOT, QUICK, clock=clock.fact_clock())
     clock.mono_us += 10
     clock.wall_us -= 3_600_000_000
     writer.emit(hit())
@@ -172,7 +172,7 @@ def test_a_new_file_is_begun_when_the_clock_is_set_however_soon(tmp_path: Path, 
 
 def test_past_the_bound_facts_are_dropped_and_their_numbers_are_missing(tmp_path: Path) -> None:
     limits = FactsLimits(flush_s=0.01, max_pending_bytes=1000)
-    writer = FactsWriter(tmp_path, "edge-1", "b0a7", limits, clock=Clock().fact_clock())
+    writer = FactsWriter(tmp_path, "edge-1", BOOT, limits, clock=Clock().fact_clock())
     ids = [writer.emit(hit()) for _ in range(20)]
     assert ids[-1] == "edge-1-b0a7-20"
     kept = len(writer._pending)
@@ -195,7 +195,7 @@ def test_a_stalled_disk_holds_up_nobody(tmp_path: Path) -> None:
         may_go_on.wait()
         return os.write(descriptor, data)
 
-    writer = FactsWriter(tmp_path, "edge-1", "b0a7", QUICK, clock=Clock().fact_clock(), write=stalling)
+    writer = FactsWriter(tmp_path, "edge-1", BOOT, QUICK, clock=Clock().fact_clock(), write=stalling)
     writer.start()
     writer.emit(hit())
     assert is_stalled.wait(5)
@@ -219,7 +219,7 @@ def test_a_full_disk_tears_no_line_and_loses_nothing_that_fits_into_memory(tmp_p
         return written
 
     limits = FactsLimits(flush_s=0.01, rotate_s=0.02)
-    writer = FactsWriter(tmp_path, "edge-1", "b0a7", limits, clock=Clock().fact_clock(), write=filling)
+    writer = FactsWriter(tmp_path, "edge-1", BOOT, limits, clock=Clock().fact_clock(), write=filling)
     writer.start()
     for _ in range(3):
         writer.emit(hit())
@@ -236,7 +236,7 @@ def test_a_full_disk_tears_no_line_and_loses_nothing_that_fits_into_memory(tmp_p
 
 def test_a_folder_that_cannot_be_made_costs_facts_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "facts").write_text("a file where a folder should be")
-    writer = FactsWriter(tmp_path / "facts", "edge-1", "b0a7", QUICK, clock=Clock().fact_clock())
+    writer = FactsWriter(tmp_path / "facts", "edge-1", BOOT, QUICK, clock=Clock().fact_clock())
     writer.start()
     writer.emit(hit())
     wait_until(lambda: writer._is_failing)
@@ -245,7 +245,7 @@ def test_a_folder_that_cannot_be_made_costs_facts_and_nothing_else(tmp_path: Pat
 
 
 def test_a_writer_that_was_never_started_can_be_closed(tmp_path: Path) -> None:
-    writer = FactsWriter(tmp_path, "edge-1", "b0a7")
+    writer = FactsWriter(tmp_path, "edge-1", BOOT)
     writer.emit(hit())
     assert writer.close()
     assert list(tmp_path.iterdir()) == []
@@ -254,7 +254,7 @@ def test_a_writer_that_was_never_started_can_be_closed(tmp_path: Path) -> None:
 def test_folders_and_files_are_for_the_servers_user_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        writer = FactsWriter(tmp_path / "data" / "facts", "edge-1", "b0a7", QUICK, clock=Clock().fact_clock())
+        writer = FactsWriter(tmp_path / "data" / "facts", "edge-1", BOOT, QUICK, clock=Clock().fact_clock())
         writer.emit(hit())
         writer.start()
         assert writer.close()
@@ -271,7 +271,7 @@ def test_modes_that_were_asked_for_hold(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         modes = FileModes(folder=0o750, file=0o640)
-        writer = FactsWriter(tmp_path / "facts", "edge-1", "b0a7", QUICK, modes, clock=Clock().fact_clock())
+        writer = FactsWriter(tmp_path / "facts", "edge-1", BOOT, QUICK, modes, clock=Clock().fact_clock())
         writer.emit(hit())
         writer.start()
         assert writer.close()
@@ -284,7 +284,7 @@ def test_modes_that_were_asked_for_hold(tmp_path: Path) -> None:
 
 def test_above_its_bound_the_landing_folder_loses_the_oldest_files(tmp_path: Path) -> None:
     limits = FactsLimits(flush_s=0.01, rotate_s=60.0, rotate_bytes=1000, max_total_bytes=5000)
-    writer = FactsWriter(tmp_path, "edge-1", "b0a7", limits, clock=Clock().fact_clock())
+    writer = FactsWriter(tmp_path, "edge-1", BOOT, limits, clock=Clock().fact_clock())
     writer.start()
     for number in range(1, 11):
         for _ in range(10):
@@ -303,8 +303,9 @@ CRASH = """
 import os, sys, time
 from pathlib import Path
 from penstock.facts import LimitHit
+from penstock.serve.boot import Boot
 from penstock.serve.telemetry.facts_writer import FactsLimits, FactsWriter
-writer = FactsWriter(Path(sys.argv[1]), "edge-1", "crashed", FactsLimits(flush_s=0.01))
+writer = FactsWriter(Path(sys.argv[1]), "edge-1", Boot("crashed", "crashed"), FactsLimits(flush_s=0.01))
 writer.start()
 for _ in range(5):
     writer.emit(LimitHit("connections", 1, "full"))
@@ -320,7 +321,7 @@ def test_what_a_crash_left_behind_lands_at_the_next_start(tmp_path: Path) -> Non
     with left.open("ab") as file:
         file.write(b'{"event_id":"edge-1-crashed-6","ser')
     (left.parent / ".edge-1-empty-1.jsonl").touch()
-    writer = FactsWriter(tmp_path, "edge-1", "b0a7", QUICK, clock=Clock().fact_clock())
+    writer = FactsWriter(tmp_path, "edge-1", BOOT, QUICK, clock=Clock().fact_clock())
     writer.start()
     assert writer.close()
     assert hidden(tmp_path) == []
@@ -331,10 +332,40 @@ def test_what_a_crash_left_behind_lands_at_the_next_start(tmp_path: Path) -> Non
     assert torn == b'{"event_id":"edge-1-crashed-6","ser'
 
 
+def test_each_lost_boot_is_landed_by_the_one_that_was_told_to(tmp_path: Path) -> None:
+    folder = tmp_path / "date=2025-11-14" / "hour=23"
+    folder.mkdir(parents=True)
+    for name in ("edge-1-bbbbbbbb0001-1", "edge-1-bbbbbbbb-7", "edge-1-aaaaaaaa0002-1", "edge-1-aaaaaaaa0003-9"):
+        (folder / f".{name}.jsonl").write_bytes(b"{}\n")
+
+    def start(boot: Boot) -> list[str]:
+        writer = FactsWriter(tmp_path, "edge-1", boot, QUICK)
+        writer.start()
+        assert writer.close()
+        return [path.stem for path in landed(tmp_path)]
+
+    second = Boot("aaaaaaaa0005", "aaaaaaaa", worker=2, workers=2, recovers=())
+    assert start(second) == []
+    replacement = dataclasses.replace(second, boot_id="aaaaaaaa0006", recovers=("aaaaaaaa0002",))
+    assert start(replacement) == ["edge-1-aaaaaaaa0002-1"]
+    first = Boot("aaaaaaaa0001", "aaaaaaaa", worker=1, workers=2, recovers=("*",))
+    assert start(first) == ["edge-1-aaaaaaaa0002-1", "edge-1-bbbbbbbb-7", "edge-1-bbbbbbbb0001-1"]
+    assert [path.name for path in hidden(tmp_path)] == [".edge-1-aaaaaaaa0003-9.jsonl"]
+
+
+def test_a_line_names_its_worker(tmp_path: Path) -> None:
+    boot = Boot("aaaaaaaa0002", "aaaaaaaa", worker=2, workers=2, recovers=())
+    writer = FactsWriter(tmp_path, "edge-1", boot, QUICK)
+    writer.start()
+    writer.emit(hit())
+    writer.close()
+    assert [(line["boot_id"], line["worker"]) for line in lines_of(*landed(tmp_path))] == [("aaaaaaaa0002", 2)]
+
+
 def test_a_file_that_another_server_writes_is_no_leftover(tmp_path: Path, writer: FactsWriter) -> None:
     writer.emit(hit())
     wait_until(lambda: hidden(tmp_path))
-    second = FactsWriter(tmp_path, "edge-1", "0ther", QUICK)
+    second = FactsWriter(tmp_path, "edge-1", Boot("0ther", "0ther"), QUICK)
     second.start()
     assert second.close()
     assert len(hidden(tmp_path)) == 1
@@ -342,7 +373,7 @@ def test_a_file_that_another_server_writes_is_no_leftover(tmp_path: Path, writer
 
 
 def test_a_crowd_of_facts_wakes_the_writer_before_its_time(tmp_path: Path) -> None:
-    writer = FactsWriter(tmp_path, "edge-1", "b0a7", FactsLimits(flush_s=60.0))
+    writer = FactsWriter(tmp_path, "edge-1", BOOT, FactsLimits(flush_s=60.0))
     writer.start()
     for _ in range(6000):
         writer.emit(hit())

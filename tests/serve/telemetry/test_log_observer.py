@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from penstock import logs
+from penstock.logs import LineWriter, configure_logs
 from penstock.protocol.events import StreamCreated, StreamRefused
 from penstock.protocol.message import Message
-from penstock.relay.log import LogLimits
-from penstock.serve import logs
+from penstock.relay.readable_log import LogLimits
 from penstock.serve.connections.rtmp_connection import RtmpConnection
-from penstock.serve.logs import LineWriter, configure_logs
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.observer import ObserverGroup
 from penstock.serve.telemetry.address_quota import AddressQuota, QuotaLimits

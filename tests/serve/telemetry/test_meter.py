@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.control.figures import ROUND_BOUNDS_S
 from penstock.media.frame import FrameKind
-from penstock.relay.log import Flush
+from penstock.relay.readable_log import Flush
 from penstock.relay.segment import Entry, MemoryBuffer, Segment
-from penstock.serve.streams.round_times import ROUND_BOUNDS_S, RoundTimes
+from penstock.serve.sending.round_times import RoundTimes
 from penstock.serve.telemetry.meter import Meters, StreamMeter, StreamTotals
 from tests.serve.live_server import audio_frame, inter_frame, key_frame, live_server, wait_until
 from tests.support.rtmp_driver import rtmp_client

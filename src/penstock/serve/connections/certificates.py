@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from penstock.errors import ConfigError
-from penstock.serve.logs import get_logger
+from penstock.logs import get_logger
 
 _FIRST_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")

@@ -7,7 +7,7 @@ whoever closes it at last. Knows no sockets and no timers.
 
 from typing import Final
 
-from penstock.serve.connections.allowance import Allowance
+from penstock.control.allowance import Allowance
 from penstock.serve.settings import ServerSettings
 
 MESSAGES: Final = "messages"

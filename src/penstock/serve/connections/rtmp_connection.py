@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from penstock.errors import ProtocolViolation
 from penstock.protocol.events import Event, MediaReceived, PlayEnded, PublishEnded
 from penstock.protocol.server_session import ServerSession
+from penstock.serve.coalesced_reads import Pace
 from penstock.serve.connections.peer_rates import PeerRates
 from penstock.serve.connections.send_queue import (
     FILTERED_BATCH_BYTES,
@@ -82,14 +83,14 @@ class RtmpConnection:
         "_held_bytes",
         "_is_asked",
         "_is_closed",
-        "_is_coalesced",
         "_is_reading",
         "_loop",
         "_owner",
+        "_pace",
         "_pause",
         "_transport",
         "_turn",
-        "_wants_coalescing",
+        "_wanted_pace",
         "_write_blocked",
         "address",
         "app",
@@ -159,8 +160,7 @@ class RtmpConnection:
         self._is_closed = False
         self._is_asked = False
         """Whether somebody has asked for a turn of it."""
-        self._is_coalesced = False
-        self._wants_coalescing = False
+        self._pace = self._wanted_pace = Pace.AT_ONCE
         self._is_reading = True
         self._write_blocked = False
         self._held_bytes = 0
@@ -248,7 +248,7 @@ class RtmpConnection:
             if len(data) < size:
                 break
         else:
-            if self._is_coalesced:
+            if self._pace is not Pace.AT_ONCE:
                 # There is more, and nobody would look at it before the next interval.
                 self._turn.events |= READ
                 self._loop.queue(self._turn)
@@ -378,10 +378,11 @@ class RtmpConnection:
 
     # The socket.
 
-    def coalesce(self, *, wants_coalescing: bool) -> None:
+    def set_pace(self, pace: Pace) -> None:
         """Read at once, or a little later and more at a time. One that has to read first is looked at at once."""
-        self._wants_coalescing = wants_coalescing
-        self._update_interest()
+        if pace is not self._wanted_pace:
+            self._wanted_pace = pace
+            self._update_interest()
 
     def _update_interest(self) -> None:
         """Read no more from one who does not read our answers, asks for too much, or whose request is undecided."""
@@ -392,10 +393,10 @@ class RtmpConnection:
             self._loop.queue(self._turn)
         self._is_reading = may_go_on and not self.session.is_held and not self.session.is_unfinished
         events = (READ if self._is_reading else 0) | (WRITE if self._write_blocked else 0)
-        is_coalesced = self._wants_coalescing and not events & WRITE
-        if is_coalesced != self._is_coalesced:
-            self._is_coalesced = is_coalesced
-            self._loop.coalesce(self.descriptor, events, is_coalesced=is_coalesced)
+        pace = Pace.AT_ONCE if events & WRITE else self._wanted_pace
+        if pace is not self._pace:
+            self._pace = pace
+            self._loop.set_pace(self.descriptor, events, pace)
         elif events != self._events:
             self._loop.modify(self.descriptor, events)
         self._events = events

@@ -9,18 +9,21 @@ without a publisher. Knows no policy between streams.
 # Long because: a viewer is in one of five places here, and each step moves it between them.
 
 import math
+from collections.abc import Iterable
 from typing import Final, Protocol
 
+from penstock.control.messages import Continuation
+from penstock.errors import MisuseError
 from penstock.media.describe import describe
 from penstock.media.frame import Frame, FrameKind, frame_of
 from penstock.relay.entry_points import EntryPoint
-from penstock.relay.log import Flush, StreamLog
+from penstock.relay.log import StreamLog
+from penstock.relay.readable_log import Flush, ReadableLog
 from penstock.relay.timeline import Timeline
 from penstock.serve.connections.peer_rates import UNIT_BYTES
 from penstock.serve.connections.rtmp_connection import RtmpConnection
-from penstock.serve.reactor import Timer
+from penstock.serve.sending.fan_out import FanOut, Sending
 from penstock.serve.settings import AppSettings, JoinPolicy
-from penstock.serve.streams.fan_out import FanOut
 from penstock.serve.streams.viewer import Viewer
 
 _KINDS: Final = {8: FrameKind.AUDIO, 9: FrameKind.VIDEO}
@@ -66,7 +69,7 @@ class LiveStream:
         app_name: str,
         app: AppSettings,
         *,
-        log: StreamLog,
+        log: ReadableLog,
         fan_out: FanOut,
         owner: StreamOwner,
         now: float,
@@ -76,6 +79,10 @@ class LiveStream:
         self.stream_name = key.removeprefix(f"{app_name}/")
         self.app = app
         self.log = log
+        self._written_log = log if isinstance(log, StreamLog) else None
+        """The same, if it is written here; None: another process writes it, and it is only read here."""
+        self.is_published_elsewhere = False
+        """Whether somebody publishes it in the worker that has its name."""
         self.publisher: RtmpConnection | None = None
         self.last_media_at = now
         """When the publisher last sent anything, or began."""
@@ -84,11 +91,18 @@ class LiveStream:
         self.grace_until: float | None = None
         self.is_over = False
         """Whether it ended: its viewers are told when they have had the rest."""
+        self.is_kept = False
+        """Whether it stays after its end for those who are about to follow it in other workers."""
+        self.began_at = now
+        """When its last publication did."""
         self.viewers: set[Viewer] = set()
         self.listeners: list[FlushListener] = []
         """Who hears of every flush besides viewers: followers such as the recorder, meters of telemetry."""
+        self.epoch: int | None = None
+        """By which the supervisor knows it, while this worker has its name; None: it is followed in another one."""
+        self.viewers_elsewhere: dict[int, int] = {}
+        """Who watches it in workers that follow it here."""
         self.is_dirty = False
-        self.flush_timer: Timer | None = None
         self.codecs_text = ""
         self.dimensions: str | None = None
         """Of its publication, as facts tell them, see `dimensions`."""
@@ -108,26 +122,93 @@ class LiveStream:
 
     @property
     def is_live(self) -> bool:
-        """Whether somebody publishes it now."""
-        return self.publisher is not None
+        """Whether somebody publishes it now, here or through another process."""
+        return self.publisher is not None or self.is_published_elsewhere
 
     @property
     def has_viewers(self) -> bool:
-        """Whether anybody waits for what is published."""
-        return bool(self.viewers)
+        """Whether anybody waits for what is published, here or in another worker."""
+        return bool(self.viewers or self.viewers_elsewhere)
+
+    @property
+    def all_viewers(self) -> int:
+        """How many watch it, in all workers; those elsewhere as of their last word."""
+        return len(self.viewers) + sum(self.viewers_elsewhere.values())
 
     def begin(self, publisher: RtmpConnection, now: float, dimensions: str | None = None) -> None:
         """A publication begins; it continues the stream if there was one before."""
         if self._publications:
             self._timeline = self._timeline.next(self.log.last_timestamp_ms, self._last_frame_at)
-            self.log.begin_anew()
+            self._log_to_write.begin_anew()
         self._publications += 1
         self.publisher = publisher
         self.dimensions = dimensions
+        self.began_at = now
+        self._expect_media(now)
+
+    def begin_elsewhere(self, now: float) -> None:
+        """A publication begins in the process that writes the log."""
+        self.is_published_elsewhere = True
+        self._expect_media(now)
+
+    def join_elsewhere(self, now: float) -> None:
+        """What is published in the process that writes the log is known from now on. It may have begun long ago."""
+        self.is_published_elsewhere = True
+        for viewer in list(self._waiting):
+            # Until now there was no place to choose the newest from, nor anything to pass over.
+            self.wait(viewer, now)
+            if self.app.join is JoinPolicy.NEXT and not viewer.waited_for_stream:
+                viewer.left_off_position = self.log.head
+
+    def lose_elsewhere(self) -> None:
+        """The publisher in the process that writes the log is gone, or that process is. Others may go on with it."""
+        self.is_published_elsewhere = False
+        self.log.forget_entry_points()
+
+    def saw_media(self, now: float) -> None:
+        """The process that writes the log has told of more."""
+        self.last_media_at = self._last_frame_at = now
+
+    def _expect_media(self, now: float) -> None:
         self.last_media_at = now
         self.grace_until = None
         for viewer in self._waiting:
             viewer.waited_for_stream = True
+
+    @property
+    def continuation(self) -> Continuation:
+        """Where it is, for a worker in which it goes on."""
+        return Continuation(self.log.head, self.log.last_timestamp_ms, self._last_frame_at)
+
+    def resume(self, continuation: Continuation) -> None:
+        """The next publication goes on where the stream was in another worker."""
+        self.log.last_timestamp_ms = continuation.last_timestamp_ms
+        self._last_frame_at = continuation.last_frame_at
+        self._publications = max(1, self._publications)
+
+    def move(self, log: ReadableLog, now: float, *, is_same: bool = False) -> None:
+        """The stream goes on in another log. Viewers finish the message in hand and begin with what comes first.
+
+        `is_same`: it is told of anew, and has what viewers were sent already: they go on behind that.
+        """
+        for viewer in self.viewers:
+            viewer.finish_in_queue()
+            self.unseat(viewer)
+        self.log.close()
+        self.log = log
+        self._written_log = log if isinstance(log, StreamLog) else None
+        for viewer in self.viewers:
+            if not is_same:
+                viewer.left_off_position = 0
+                viewer.waited_for_stream = True
+            if not viewer.is_paused:
+                self.wait(viewer, now)
+
+    @property
+    def _log_to_write(self) -> StreamLog:
+        if self._written_log is None:
+            raise MisuseError(f"stream {self.key}: another process writes its log")
+        return self._written_log
 
     def take_media(self, type_id: int, timestamp_ms: int, payload: bytes, now: float) -> None:
         """Take an audio or video message of the publisher."""
@@ -149,11 +230,16 @@ class LiveStream:
         self.last_media_at = now
         if not frame.is_setup:
             self._last_frame_at = now
+        log = self._log_to_write
         if self._timeline.offset_ms == 0:
-            self.log.append(frame, now)
+            log.append(frame, now)
             return
         for placed in self._timeline.place(frame, now):
-            self.log.append(placed, now)
+            log.append(placed, now)
+
+    def clear_metadata(self) -> None:
+        """The publisher took its metadata back."""
+        self._log_to_write.clear_metadata()
 
     def _describe(self) -> None:
         payloads = {frame.kind: frame.payload for frame in self.log.config.frames if frame.kind is not FrameKind.DATA}
@@ -162,10 +248,11 @@ class LiveStream:
             self.codecs_text = text
             self._owner.codecs_known(self, text)
 
-    def lose(self, now: float) -> None:
-        """The publisher is gone without a word; it may come back within the grace."""
+    def lose(self, now: float, at_least_s: float = 0.0) -> None:
+        """The publisher is gone without a word; it, or another, may come within the grace."""
         self.publisher = None
-        self.grace_until = now + self.app.grace_s
+        self.is_published_elsewhere = False
+        self.grace_until = now + max(self.app.grace_s, at_least_s)
         self.log.forget_entry_points()
         self._keep_only_what_is_read()
 
@@ -173,73 +260,80 @@ class LiveStream:
         """The stream is over. Each viewer is told in a turn of its connection, when it has had the rest."""
         self.is_over = True
         self.publisher = None
+        self.is_published_elsewhere = False
         for viewer in self.viewers:
             viewer.connection.request_turn()
         self._close_if_left()
 
     def _keep_only_what_is_read(self) -> None:
         """Without a publisher nobody can begin with what is kept; followers hold what they still need."""
-        if self.publisher is None and not self.viewers:
+        if not self.is_live and not self.has_viewers:
             self.log.drop_everything()
 
+    def let_go(self) -> None:
+        """It is over, and nobody is about to follow it any more."""
+        self.is_kept = False
+        self._close_if_left()
+
     def _close_if_left(self) -> None:
-        if self.is_over and not self.viewers:
+        if self.is_over and not self.viewers and not self.is_kept:
             self.log.close()
 
     # Fan-out.
 
     def flush(self, now: float) -> None:
-        """Make what was appended visible and send it to everybody in step; the others get a turn."""
+        """Flush it by itself and at once, in the three steps that the streams of a round take together."""
+        sending = self.begin_flush(now)
+        if sending is not None:
+            (sent_to_each,) = self._fan_out.send([sending])
+            close_lost(self.finish_flush(sending, sent_to_each))
+
+    def begin_flush(self, now: float) -> Sending | None:
+        """Make what was appended visible. What is to be sent to whom, before anything else happens to viewers."""
         self.is_dirty = False
-        if self.flush_timer is not None:
-            self.flush_timer.cancel()
-            self.flush_timer = None
-        flush = self.log.flush(now)
-        if flush is None:
-            return
+        flush = None if self._written_log is None else self._written_log.flush(now)
+        return None if flush is None else self.begin_show(flush, now)
+
+    def begin_show(self, flush: Flush, now: float) -> Sending:
+        """Something has become visible. What is to be sent to whom, before anything else happens to viewers."""
         for listener in self.listeners:
             listener.on_flush(flush, now)
-        if self._in_step:
-            self._send_in_step(flush)
-        if self._in_step_by_copy:
-            self._send_copies(flush)
+        # Until it is finished: another stream of the round may be short of memory and take this one's.
+        flush.segment.pin()
+        return Sending(flush, list(self._in_step.values()))
+
+    def finish_flush(self, sending: Sending, sent_to_each: list[int]) -> list[Viewer]:
+        """Those in step were sent so much of it; the others get a turn. Whose connections are lost, to be closed."""
+        flush, sockets = sending
+        try:
+            short: list[tuple[Viewer, int]] = []
+            if sent_to_each.count(flush.size) != len(sockets):
+                sent_by_viewer = zip(self._in_step, sent_to_each, strict=True)
+                short = [(viewer, sent) for viewer, sent in sent_by_viewer if sent != flush.size]
+            if self._in_step_by_copy:
+                short += self._send_copies(flush)
+            for viewer, sent in short:
+                self._fall_behind(viewer, sent, flush)
+        finally:
+            self.log.unpin(flush.segment)
         for viewer in self._filtered:
             viewer.connection.request_turn()
         if self._waiting and (flush.first_point is not None or self.app.join is JoinPolicy.LIVE):
             self._call_waiting()
+        return [viewer for viewer, sent in short if sent < 0]
 
-    def _send_in_step(self, flush: Flush) -> None:
-        size = flush.size
-        sockets = list(self._in_step.values())
-        sent_to_each = self._fan_out.send(sockets, flush)
-        if sent_to_each.count(size) == len(sockets):
-            return
-        sent_by_viewer = zip(self._in_step, sent_to_each, strict=True)
-        short = [(viewer, sent) for viewer, sent in sent_by_viewer if sent != size]
-        self._fall_behind(short, flush.position)
+    def _send_copies(self, flush: Flush) -> list[tuple[Viewer, int]]:
+        """The same for viewers whose bytes must pass through their transport, as under TLS. Who took less than all."""
+        data = flush.data
+        sent_by_viewer = [(viewer, viewer.connection.send_now(data)) for viewer in self._in_step_by_copy]
+        return [(viewer, sent) for viewer, sent in sent_by_viewer if sent != flush.size]
 
-    def _send_copies(self, flush: Flush) -> None:
-        """The same for viewers whose bytes must pass through their transport, as under TLS."""
-        data = b"".join(flush.pieces)
-        short: list[tuple[Viewer, int]] = []
-        for viewer in self._in_step_by_copy:
-            sent = viewer.connection.send_now(data)
-            if sent != flush.size:
-                short.append((viewer, sent))
-        self._fall_behind(short, flush.position)
-
-    def _fall_behind(self, short: list[tuple[Viewer, int]], position: int) -> None:
-        for viewer, sent in short:
-            self.fall_out(viewer)
-            if viewer.cursor is not None and sent >= 0:
-                viewer.cursor.position = position
-                viewer.cursor.next_range()
-                viewer.cursor.advance(sent)
-                viewer.connection.want_write()
-        # Last, since a connection that goes may end or flush other streams, and memory may be taken back by that.
-        for viewer, sent in short:
-            if sent < 0:
-                viewer.connection.close("connection lost while sending")
+    def _fall_behind(self, viewer: Viewer, sent: int, flush: Flush) -> None:
+        self.fall_out(viewer)
+        if viewer.cursor is not None and sent >= 0:
+            viewer.cursor.stand_in(flush.segment, flush.position)
+            viewer.cursor.advance(sent)
+            viewer.connection.want_write()
 
     def fall_out(self, viewer: Viewer) -> None:
         """A viewer in step has something else to be sent first."""
@@ -248,6 +342,12 @@ class LiveStream:
         viewer.is_in_step = False
         self._in_step.pop(viewer, None)
         self._in_step_by_copy.pop(viewer, None)
+
+    def break_step(self) -> None:
+        """The head of a followed log is about to jump: each viewer in step keeps the place that it has."""
+        for viewer in (*self._in_step, *self._in_step_by_copy):
+            self.fall_out(viewer)
+            viewer.connection.want_write()
 
     def catch_up(self, viewer: Viewer) -> bool:
         """Nothing is left to send to a viewer: it is in step from now on. False if the stream is over instead."""
@@ -409,3 +509,9 @@ class LiveStream:
             viewer.finish_in_queue()
             self._filtered[viewer] = None
         viewer.connection.request_turn()
+
+
+def close_lost(viewers: Iterable[Viewer]) -> None:
+    """The last step of a round: a connection that goes may end or flush other streams."""
+    for viewer in viewers:
+        viewer.connection.close("connection lost while sending")

@@ -52,6 +52,12 @@ class Observer:
     def codecs_known(self, live_stream: LiveStream, text: str) -> None:
         """What a stream consists of, when it is known and when it changes."""
 
+    def stream_arrived(self, live_stream: LiveStream, recording_id: str | None) -> None:
+        """A stream goes on here that was in another worker, and was recorded there if it has a recording."""
+
+    def stream_left(self, live_stream: LiveStream) -> None:
+        """A stream goes on in another worker; everything was flushed, and its log is closed next."""
+
     def stream_closed(self, live_stream: LiveStream) -> None:
         """A stream is over; everything was flushed, and its log is closed next."""
 
@@ -132,6 +138,12 @@ class ObserverGroup(Observer):
 
     def codecs_known(self, live_stream: LiveStream, text: str) -> None:
         self._tell(lambda observer: observer.codecs_known(live_stream, text))
+
+    def stream_arrived(self, live_stream: LiveStream, recording_id: str | None) -> None:
+        self._tell(lambda observer: observer.stream_arrived(live_stream, recording_id))
+
+    def stream_left(self, live_stream: LiveStream) -> None:
+        self._tell(lambda observer: observer.stream_left(live_stream))
 
     def stream_closed(self, live_stream: LiveStream) -> None:
         self._tell(lambda observer: observer.stream_closed(live_stream))

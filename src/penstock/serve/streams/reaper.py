@@ -73,8 +73,8 @@ class Reaper:
         is_quiet = now - connection.heard_at >= interval_s
         if now - connection.pinged_at >= interval_s * (1 if is_quiet else _PINGS_LEFT_OUT):
             self._broker.ping(connection)
-        elif connection.plays:
-            self._broker.update_coalescing(connection)
+        else:
+            self._broker.read_paces.update(connection)
         for viewer in list(connection.plays.values()):
             if isinstance(viewer, Viewer):
                 self._broker.look_after_waiting(viewer, now)

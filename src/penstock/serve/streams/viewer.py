@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from penstock.relay.cursor import Cursor
-from penstock.relay.log import StreamLog
+from penstock.relay.readable_log import ReadableLog
 from penstock.relay.segment import Entry, Segment
 from penstock.relay.track_filter import FITTED_BYTES, TrackFilter
 from penstock.serve.connections.rtmp_connection import RtmpConnection
@@ -26,7 +26,7 @@ class ViewedStream(Protocol):
     """A live stream as those who watch it know it."""
 
     @property
-    def log(self) -> StreamLog:
+    def log(self) -> ReadableLog:
         """What is sent."""
 
     @property
@@ -67,6 +67,7 @@ class Viewer:
         "descriptor",
         "dimensions",
         "first_frame_at",
+        "has_seat",
         "is_admitted",
         "is_in_step",
         "is_paused",
@@ -109,6 +110,8 @@ class Viewer:
         self.stream: ViewedStream | None = None
         self.cursor: Cursor | None = None
         """Its place in the log; None while it waits for one."""
+        self.has_seat = False
+        """Whether it counts among the viewers of its stream, in all workers."""
         self.is_admitted = False
         """Whether its peer was told that the play has begun."""
         self.waited_for_stream = False

@@ -7,7 +7,7 @@ was quiet longest is forgotten first, and begins with a full bucket if it comes 
 from collections import Counter, OrderedDict
 from typing import NamedTuple
 
-from penstock.serve.connections.allowance import address_group, is_loopback
+from penstock.control.allowance import address_group, is_loopback
 
 MAX_ADDRESSES = 10_000
 

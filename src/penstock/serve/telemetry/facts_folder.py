@@ -1,7 +1,9 @@
 """The folder that facts land in: its modes, and how much of it is kept.
 
 Owns which landed files are given up when there are too many bytes of them: the oldest. The pipeline removes files as
-well, long before that; this is for servers beside which none runs, or none that gets on. For the thread that writes.
+well, long before that; this is for servers beside which none runs, or none that gets on. Each worker looks after the
+folder of all, and takes the others to land as much as itself: who lands most looks in time, and two who look at once
+delete the same files. For the thread that writes.
 """
 
 import contextlib
@@ -10,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.serve.logs import get_logger
+from penstock.logs import get_logger
 from penstock.serve.settings import FileModes
 
 _KEPT_SHARE = 0.95
@@ -33,6 +35,7 @@ class FactsFolder:
         path: Path,
         modes: FileModes,
         max_total_bytes: int | None,
+        workers: int = 1,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = path
@@ -40,9 +43,10 @@ class FactsFolder:
         self.deleted_bytes = 0
         self._modes = modes
         self._max_total_bytes = max_total_bytes
+        self._workers = workers
         self._wall_clock = wall_clock
         self._landed_bytes = 0
-        """At least as much as is there: what others delete is noticed when it matters."""
+        """As much as is there, by guess: what others land and delete is noticed when it matters."""
 
     def make(self, below: Path) -> Path:
         """A folder below this one, with the modes that were asked for, as far as it was not there."""
@@ -52,7 +56,7 @@ class FactsFolder:
 
     def count(self, size: int) -> None:
         """A file has landed."""
-        self._landed_bytes += size
+        self._landed_bytes += size * self._workers
         if self._max_total_bytes is not None and self._landed_bytes > self._max_total_bytes:
             self.tidy_up()
 
@@ -67,6 +71,8 @@ class FactsFolder:
             if self._landed_bytes <= _KEPT_SHARE * self._max_total_bytes:
                 break
             self._delete(file)
+        if self.deleted_files == files_before:
+            return
         get_logger().warning(
             "facts deleted: landing is full",
             files=self.deleted_files - files_before,
@@ -88,9 +94,13 @@ class FactsFolder:
         path = Path(file.path)
         # One that cannot be deleted stays, and the next one is tried.
         with contextlib.suppress(OSError):
-            path.unlink()
-            self.deleted_files += 1
-            self.deleted_bytes += file.size
+            try:
+                path.unlink()
+            except FileNotFoundError:
+                pass  # another worker was faster, or the pipeline
+            else:
+                self.deleted_files += 1
+                self.deleted_bytes += file.size
             self._landed_bytes -= file.size
             for folder in (path.parent, path.parent.parent):
                 folder.rmdir()

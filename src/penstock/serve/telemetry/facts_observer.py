@@ -126,8 +126,12 @@ class FactsObserver(Observer):
 
     def limit_hit(self, limit: str, detail: str) -> None:
         """Somebody was turned away: counted here, told once a second, since a crowd may come."""
+        self.turned_away(limit, 1, detail)
+
+    def turned_away(self, limit: str, hits: int, detail: str) -> None:
+        """So many were turned away, perhaps before they came to this worker."""
         known = self._hits.get(limit)
-        self._hits[limit] = _Hits(known.hits + 1 if known else 1, detail)
+        self._hits[limit] = _Hits(known.hits + hits if known else hits, detail)
 
     # Publications.
 

@@ -2,8 +2,8 @@
 
 Owns the numbering of facts, their encoding and their landing: `date=YYYY-MM-DD/hour=HH/{server}-{boot}-{seq}.jsonl`
 below the folder, by the UTC hour of the file's first fact. A file is written under a hidden name, flushed at intervals,
-and renamed when it is closed, so that a reader of visible files never sees half of one. Files that a crash left hidden
-are renamed at the next start as they are; their last line may be torn.
+and renamed when it is closed, so that a reader of visible files never sees half of one. Files that a lost boot left
+hidden are renamed as they are by the one boot whose task that is; their last line may be torn.
 
 A fact is encoded where it is told, in about a microsecond, and written by a thread that does nothing else. When the
 disk stalls, facts wait up to a bound; beyond it new ones are dropped, which shows as gaps in their numbers.
@@ -23,7 +23,8 @@ from pathlib import Path
 import orjson
 
 from penstock.facts import CONTRACT_VERSION, FACTS, Fact
-from penstock.serve.logs import get_logger
+from penstock.logs import get_logger
+from penstock.serve.boot import Boot
 from penstock.serve.settings import FileModes
 from penstock.serve.telemetry.facts_folder import FactsFolder
 
@@ -122,7 +123,7 @@ class FactsWriter:
         self,
         folder: Path,
         server_id: str,
-        boot_id: str,
+        boot: Boot,
         limits: FactsLimits | None = None,
         modes: FileModes | None = None,
         *,
@@ -131,12 +132,13 @@ class FactsWriter:
     ) -> None:
         self.clock = clock or FactClock()
         self.dropped_facts = 0
-        self._prefix = f"{server_id}-{boot_id}"
+        self._boot = boot
+        self._prefix = f"{server_id}-{boot.boot_id}"
         self._limits = limits or FactsLimits()
         self._modes = modes or FileModes()
-        self._folder = FactsFolder(folder, self._modes, self._limits.max_total_bytes)
+        self._folder = FactsFolder(folder, self._modes, self._limits.max_total_bytes, boot.workers)
         self._write = write
-        self._templates = {kind: _line_template(kind.kind, server_id, boot_id) for kind in FACTS.values()}
+        self._templates = {kind: _line_template(kind.kind, server_id, boot) for kind in FACTS.values()}
         self._seq = 0
         self._pending: deque[_Line] = deque()
         # Two counters, each with one thread that changes it, instead of one with a lock.
@@ -281,7 +283,9 @@ class FactsWriter:
             self._folder.count(file.size)
 
     def _land_leftovers(self) -> None:
-        for hidden in sorted(self._folder.path.glob("date=*/hour=*/.*.jsonl")):
+        for hidden in sorted(self._folder.path.glob("date=*/hour=*/.*-*-*.jsonl")):
+            if not self._boot.may_finish(hidden.name.rsplit("-", 2)[1]):
+                continue
             # Gone by now if another server that starts has landed it.
             with contextlib.suppress(FileNotFoundError, BlockingIOError):
                 descriptor = os.open(hidden, os.O_RDWR | os.O_CLOEXEC)
@@ -295,10 +299,10 @@ class FactsWriter:
                     os.close(descriptor)
 
 
-def _line_template(kind: str, server_id: str, boot_id: str) -> bytes:
+def _line_template(kind: str, server_id: str, boot: Boot) -> bytes:
     """The envelope with places for what differs between facts of a kind."""
-    server, boot = (orjson.dumps(text)[1:-1].replace(b"%", b"%%").decode() for text in (server_id, boot_id))
+    server, boot_id = (orjson.dumps(text)[1:-1].replace(b"%", b"%%").decode() for text in (server_id, boot.boot_id))
     return (
-        f'{{"event_id":"{server}-{boot}-%d","server_id":"{server}","boot_id":"{boot}","seq":%d,"kind":"{kind}",'
-        f'"version":{CONTRACT_VERSION},"at_us":%d,"mono_us":%d,%b\n'
+        f'{{"event_id":"{server}-{boot_id}-%d","server_id":"{server}","boot_id":"{boot_id}","seq":%d,"kind":"{kind}",'
+        f'"version":{CONTRACT_VERSION},"at_us":%d,"mono_us":%d,"worker":{boot.worker},%b\n'
     ).encode()

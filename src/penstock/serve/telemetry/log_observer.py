@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 
 from penstock.errors import ProtocolViolation
+from penstock.logs import OncePerSecond, get_logger
 from penstock.protocol.connection import MessageTrace
 from penstock.protocol.message import Message
 from penstock.serve.connections.rtmp_connection import RtmpConnection
-from penstock.serve.logs import OncePerSecond, get_logger
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
 from penstock.serve.streams.viewer import Viewer
@@ -86,6 +86,11 @@ class LogObserver(Observer):
             stream_key=live_stream.key,
             codecs=text,
         )
+
+    def stream_left(self, live_stream: LiveStream) -> None:
+        """A stream goes on in another worker."""
+        publisher = self._published_from.pop(live_stream, None)
+        self._info_of_stream(f"Stream {live_stream.key} goes on elsewhere", publisher, stream_key=live_stream.key)
 
     def stream_closed(self, live_stream: LiveStream) -> None:
         """A stream is over."""

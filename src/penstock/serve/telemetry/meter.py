@@ -8,7 +8,7 @@ is the matter of `facts_observer` and `metrics`.
 from typing import NamedTuple
 
 from penstock.media.frame import FrameKind
-from penstock.relay.log import Flush
+from penstock.relay.readable_log import Flush
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
@@ -190,6 +190,10 @@ class Meters(Observer):
         meter = StreamMeter(connection.heard_at)
         self._by_channel[live_stream] = meter
         live_stream.listeners.append(meter)
+
+    def stream_left(self, live_stream: LiveStream) -> None:
+        """Counted for as long as it was here."""
+        self._take_off(live_stream)
 
     def stream_closed(self, live_stream: LiveStream) -> None:
         """Counted to the end."""

@@ -1,28 +1,21 @@
-"""Figures of the whole server at a moment, and the same in Prometheus' words.
+"""Figures of a worker, taken on its loop.
 
-Owns what is counted for operators and the one snapshot in which all of it is taken. Counting happens on the loop and
-costs next to nothing; the snapshot walks all connections there, a few at a time; rendering needs no loop and is done by
-whoever was asked, in another thread.
+Owns what no other part counts, and the one snapshot in which all of it is taken. Counting costs next to nothing; the
+snapshot walks all connections, a few at a time. Who adds workers up and tells Prometheus is in another process.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import accumulate, islice
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
-
+from penstock.control.figures import Figures
 from penstock.errors import ProtocolViolation
-from penstock.pipeline_figures import PipelineFigures
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.streams.broker import Broker
 from penstock.serve.streams.flusher import Flusher
 from penstock.serve.streams.observer import Observer
 from penstock.serve.streams.reaper import SLOW_VIEWER
-from penstock.serve.streams.round_times import ROUND_BOUNDS_S
 from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry.address_quota import AddressQuota
 from penstock.serve.telemetry.facts_writer import FactsWriter
@@ -42,36 +35,6 @@ class RecorderFigures(Protocol):
     @property
     def dropped_messages(self) -> int:
         """Given up since the disk was too slow."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The server at a moment. What belongs to a part that does not run is None."""
-
-    connections: int
-    publishers: int
-    viewers: int
-    streams: int
-    received_bytes: int
-    sent_bytes: int
-    media_messages: int
-    viewer_skips: int
-    slow_viewers_closed: int
-    protocol_violations: int
-    limits_hit: Mapping[str, int]
-    round_counts: tuple[int, ...]
-    round_sum_s: float
-    flush_grid_s: float
-    log_bytes: int
-    log_budget_bytes: int
-    recorder_backlog_bytes: int | None = None
-    recorder_dropped_messages: int | None = None
-    facts_written: int | None = None
-    facts_dropped: int | None = None
-    facts_pending_bytes: int | None = None
-    facts_deleted_files: int | None = None
-    facts_held_back: int | None = None
-    log_lines_held_back: int | None = None
 
 
 class MetricsObserver(Observer):
@@ -140,14 +103,17 @@ class MetricsObserver(Observer):
         rounds, writer, recorder = flusher.rounds, self._facts_writer, self._recorder
         return Figures(
             connections=len(broker.connections),
-            publishers=sum(live_stream.is_live for live_stream in live_streams),
+            # Streams that are followed here count in the worker that has them.
+            publishers=sum(live_stream.publisher is not None for live_stream in live_streams),
             viewers=sum(len(live_stream.viewers) for live_stream in live_streams),
-            streams=len(live_streams),
+            streams=sum(live_stream.epoch is not None for live_stream in live_streams),
+            busy_share=broker.loop.busy_share,
             received_bytes=self._told_received_bytes,
             sent_bytes=self._told_sent_bytes,
             media_messages=self._meters.messages,
             viewer_skips=self._viewer_skips,
             slow_viewers_closed=self._slow_viewers_closed,
+            follower_resumes=broker.peers.resumes,
             protocol_violations=self._violations,
             limits_hit=dict(self._limits_hit),
             round_counts=tuple(rounds.counts),
@@ -187,98 +153,3 @@ class _Walk:
             self._loop.call_later(_SLICE_PAUSE_S, self.go_on)
         else:
             self._done(self)
-
-
-_GAUGES = {
-    "connections": "Open connections",
-    "publishers": "Streams that somebody publishes now",
-    "viewers": "Viewers of all streams",
-    "streams": "Streams, those that wait for their publisher to come back with them",
-    "flush_grid_seconds": "The grid on which load has forced streams to be sent; 0 while each video frame is",
-    "log_bytes": "Memory that the logs of all streams hold",
-    "log_budget_bytes": "Memory that they may hold",
-    "recorder_backlog_bytes": "What the recorder has yet to write",
-    "facts_pending_bytes": "Facts that wait for the disk",
-}
-_COUNTERS = {
-    "received_bytes": "Bytes received on RTMP connections",
-    "sent_bytes": "Bytes sent on RTMP connections",
-    "media_messages": "Audio, video and data messages of publishers",
-    "viewer_skips": "Times that a viewer fell behind and skipped to a key frame",
-    "slow_viewers_closed": "Viewers that were closed because they took nothing",
-    "protocol_violations": "Connections that were closed because the peer broke RTMP",
-    "recorder_dropped_messages": "Messages that are missing in recordings",
-    "facts_written": "Facts written",
-    "facts_dropped": "Facts lost because the disk stalled",
-    "facts_deleted_files": "Landed files of facts that were deleted because there were too many bytes of them",
-    "facts_held_back": "Connections, views and publications without facts because their address had too many",
-    "log_lines_held_back": "Log lines left out because their address had too many",
-}
-_FIELDS = {"flush_grid_seconds": "flush_grid_s"}
-# Of the pipeline: field, name behind penstock_pipeline_, meaning.
-_PIPELINE_GAUGES = (
-    ("lag_seconds", "lag_seconds", "Age of the newest fact in the tables when the last good run of the pipeline ended"),
-    ("run_seconds", "run_seconds", "How long that run took"),
-    ("succeeded_at", "last_success_timestamp_seconds", "When that run ended, in seconds since 1970"),
-)
-_PIPELINE_COUNTERS = (
-    ("runs", "runs", "Runs of the pipeline that succeeded"),
-    ("failures", "failures", "Runs of the pipeline that ended with an error"),
-    ("facts", "facts", "Facts that the pipeline has ingested"),
-    ("quarantined", "quarantined_lines", "Landed lines that the pipeline refused"),
-)
-
-
-class _FiguresCollector(Collector):
-    def __init__(self) -> None:
-        self.figures: Figures | None = None
-        self.pipeline: PipelineFigures | None = None
-
-    def collect(self) -> Iterator[Metric]:
-        if self.figures is not None:
-            yield from self._of_server(self.figures)
-        if self.pipeline is not None:
-            yield from self._of_pipeline(self.pipeline)
-
-    def _of_pipeline(self, figures: PipelineFigures) -> Iterator[Metric]:
-        for field, name, text in _PIPELINE_GAUGES:
-            if (value := getattr(figures, field)) is not None:
-                yield GaugeMetricFamily(f"penstock_pipeline_{name}", text, value)
-        for field, name, text in _PIPELINE_COUNTERS:
-            yield CounterMetricFamily(f"penstock_pipeline_{name}", text, getattr(figures, field))
-
-    def _of_server(self, figures: Figures) -> Iterator[Metric]:
-        for name, text in _GAUGES.items():
-            if (value := getattr(figures, _FIELDS.get(name, name))) is not None:
-                yield GaugeMetricFamily(f"penstock_{name}", text, value)
-        for name, text in _COUNTERS.items():
-            if (value := getattr(figures, name)) is not None:
-                yield CounterMetricFamily(f"penstock_{name}", text, value)
-        limits = CounterMetricFamily("penstock_limits_hit", "Times that somebody was turned away", labels=["limit"])
-        for limit, hits in figures.limits_hit.items():
-            limits.add_metric([limit], hits)
-        yield limits
-        bounds = [*(f"{bound:g}" for bound in ROUND_BOUNDS_S), "+Inf"]
-        buckets = list(zip(bounds, accumulate(figures.round_counts), strict=True))
-        yield HistogramMetricFamily(
-            "penstock_pump_round_seconds",
-            "How long rounds of sending took, from what woke them to their end",
-            buckets,
-            figures.round_sum_s,
-        )
-
-
-class Exposition:
-    """Renders figures as text, those of this process and of the pipeline with them. Not for two threads at once."""
-
-    def __init__(self) -> None:
-        self._collector = _FiguresCollector()
-        self._registry = CollectorRegistry()
-        self._registry.register(self._collector)
-        ProcessCollector(registry=self._registry)
-
-    def render(self, figures: Figures, pipeline: PipelineFigures | None = None) -> bytes:
-        """The text that Prometheus reads. Without figures of a pipeline none are in it."""
-        self._collector.figures = figures
-        self._collector.pipeline = pipeline
-        return generate_latest(self._registry)

@@ -85,7 +85,7 @@ class ToldPublication:
         return facts.StreamSample(
             self.publication_id,
             *_names(self.live_stream.app_name, self.live_stream.key),
-            len(self.live_stream.viewers),
+            self.live_stream.all_viewers,
             round(figures.interval_s * 1_000_000),
             round(figures.bitrate_bps),
             round(figures.fps, 3),

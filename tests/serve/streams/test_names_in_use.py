@@ -1,12 +1,12 @@
-"""Whether a name may be published or played: decided here at once, or by somebody else much later."""
+"""Who may publish under a name that is in use, and answers of the registry that come late."""
 
 import pytest
 
 from penstock.serve.settings import AppSettings
-from penstock.serve.streams.admission import Answer, Request, Verdict
 from tests.serve.fake_peer import FakePeer, audio, codes, media, video
 from tests.serve.streams.stage import Stage
 from tests.support.hostile_clients import USER_CONTROL, command, control
+from tests.support.lone_worker import NamesHere
 
 PONG = control(USER_CONTROL, bytes.fromhex("0007 00000000"))
 STARTED = ["NetStream.Publish.Start"]
@@ -107,10 +107,9 @@ def test_a_first_publisher_that_has_sent_nothing_for_long_is_replaced_at_once(ha
         on.loop.advance(2.0)
         first.say(audio())
     on.loop.advance(2.9)
-    asking(on).reset()
     on.loop.advance(0.1)
-    third = on.peer().with_streams()
-    assert third.publish() == STARTED
+    second = on.peer().with_streams()
+    assert second.publish() == STARTED
     assert on.is_closed(first)
 
 
@@ -151,18 +150,22 @@ def test_of_two_who_wait_one_begins_and_the_other_is_refused() -> None:
     on.publisher()
     second, third = asking(on), asking(on)
     on.loop.advance(3.0)
-    assert [codes(second.hear()), codes(third.hear())] == [STARTED, IN_USE]
+    assert codes(second.hear()) == STARTED
+    second.say(audio())
+    on.loop.advance(0.1)
+    assert codes(third.hear()) == IN_USE
     assert not on.is_closed(second)
 
 
-def test_one_who_waits_and_goes_is_not_waited_for() -> None:
+def test_one_who_waits_and_goes_leaves_the_name_to_who_comes_next() -> None:
     on = Stage()
     first = on.publisher()
     asking(on).reset()
-    on.loop.advance(0.2)
-    assert on.loop.next_timer_at is None
-    on.loop.advance(2.8)
-    assert on.stream().publisher is first.connection
+    on.loop.advance(0.9)
+    next_one = asking(on)
+    on.loop.advance(1.2)
+    assert codes(next_one.hear()) == STARTED
+    assert on.is_closed(first), "which has given no sign of life for two seconds"
 
 
 def test_what_one_who_waits_has_sent_already_is_published_when_it_may_begin() -> None:
@@ -176,47 +179,21 @@ def test_what_one_who_waits_has_sent_already_is_published_when_it_may_begin() ->
     assert [payload[5:] for _, payload in media(viewer.messages)] == [b"early"]
 
 
-# Somebody else decides, later.
+# The registry answers later.
 
 
-class LaterAdmission:
-    """Answers when the test says so."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[Request, Answer]] = []
-
-    def ask_to_publish(self, request: Request, answer: Answer) -> None:
-        self.asked.append((request, answer))
-
-    def ask_to_play(self, request: Request, answer: Answer) -> None:
-        self.asked.append((request, answer))
-
-    def answer(self, verdict: Verdict, index: int = 0) -> None:
-        self.asked.pop(index)[1](verdict)
-
-
-def undecided(app: AppSettings | None = None) -> tuple[Stage, LaterAdmission]:
-    on = Stage(app=app)
-    admission = LaterAdmission()
-    on.broker.admission = admission
-    return on, admission
-
-
-def test_the_question_names_who_asks_for_what() -> None:
-    on, admission = undecided()
-    peer = on.peer().with_streams()
-    peer.publish("a?token=1")
-    ((request, _),) = admission.asked
-    assert (request.connection, request.key, request.query) == (peer.connection, "live/a", "token=1")
+def undecided(app: AppSettings | None = None) -> tuple[Stage, NamesHere]:
+    names = NamesHere(answers_at_once=False)
+    return Stage(app=app, names=names), names
 
 
 def test_a_publish_that_is_granted_later_begins_then() -> None:
-    on, admission = undecided()
+    on, names = undecided()
     peer = asking(on)
     peer.say(video(0, b"early", is_key=True))
     assert on.broker.streams == {}
     on.loop.advance(1.0)
-    admission.answer(Verdict.ADMIT)
+    names.answer()
     on.loop.settle()
     assert codes(peer.hear()) == STARTED
     assert on.stream().last_media_at == on.loop.now
@@ -224,154 +201,107 @@ def test_a_publish_that_is_granted_later_begins_then() -> None:
 
 
 def test_a_publish_that_is_refused_later_says_so() -> None:
-    on, admission = undecided()
-    peer = asking(on)
-    on.loop.advance(1.0)
-    admission.answer(Verdict.REFUSE)
+    on, names = undecided()
+    first = asking(on)
+    names.answer()
+    second = asking(on)
+    names.answer()
+    first.say(audio())
+    on.loop.advance(0.1)
+    names.answer()
     on.loop.settle()
-    assert codes(peer.hear()) == IN_USE
-    assert on.broker.streams == {}
-
-
-@pytest.mark.parametrize("verdict", list(Verdict))
-def test_an_answer_to_a_publisher_that_is_gone_changes_nothing(verdict: Verdict) -> None:
-    on, admission = undecided()
-    peer = asking(on)
-    peer.reset()
-    assert on.is_closed(peer)
-    admission.answer(verdict)
-    assert on.broker.streams == {}
-    assert on.notes.heard == []
-
-
-def test_of_two_who_were_both_granted_a_name_the_later_is_refused() -> None:
-    on, admission = undecided()
-    first, second = asking(on), asking(on)
-    for _ in range(2):
-        admission.answer(Verdict.ADMIT)
-    on.loop.settle()
-    assert [codes(first.hear()), codes(second.hear())] == [STARTED, IN_USE]
+    assert codes(second.hear()) == IN_USE
     assert on.stream().publisher is first.connection
 
 
-def test_one_who_may_replace_takes_a_name_that_came_into_use_meanwhile() -> None:
-    on, admission = undecided()
-    first, second = asking(on), asking(on)
-    admission.answer(Verdict.ADMIT)
-    admission.answer(Verdict.REPLACE)
-    on.loop.settle()
-    assert codes(second.hear()) == STARTED
-    assert on.stream().publisher is second.connection
-    assert on.is_closed(first)
-
-
-def test_one_who_may_replace_nobody_begins() -> None:
-    on, admission = undecided()
+def test_a_name_that_is_granted_to_one_who_is_gone_is_given_back() -> None:
+    on, names = undecided()
     peer = asking(on)
-    admission.answer(Verdict.REPLACE)
+    peer.reset()
+    names.answer()
+    assert on.broker.streams == {}
+    assert on.notes.heard == []
+    assert len(names.names) == 0
+
+
+def test_a_stream_that_waits_for_its_publisher_goes_on_waiting_if_the_next_one_is_gone_too() -> None:
+    on, names = undecided()
+    first = asking(on)
+    names.answer()
+    first.hang_up()
+    second = asking(on)
+    second.reset()
+    names.answer()
+    assert on.stream().grace_until is not None
+    third = on.peer().with_streams()
+    third.publish("a")
+    names.answer()
     on.loop.settle()
-    assert codes(peer.hear()) == STARTED
+    assert codes(third.hear()) == STARTED
+
+
+def test_of_two_who_ask_for_a_name_at_once_the_later_is_refused() -> None:
+    on, names = undecided()
+    first, second = asking(on), asking(on)
+    names.answer()
+    first.say(audio())
+    on.loop.advance(0.1)
+    names.answer()
+    on.loop.settle()
+    assert codes(second.hear()) == IN_USE
+    assert on.stream().publisher is first.connection
 
 
 def test_a_publish_that_is_granted_while_the_server_ends_is_refused() -> None:
-    on, admission = undecided()
+    on, names = undecided()
     peer = asking(on)
     peer.transport.room_bytes = 0
     on.broker.say_goodbye()
     on.loop.run_turns()
-    admission.answer(Verdict.ADMIT)
+    names.answer()
     on.loop.settle()
     assert on.broker.streams == {}
+    assert len(names.names) == 0
 
 
-def published_and_played() -> tuple[Stage, LaterAdmission, FakePeer]:
+def published_and_played() -> tuple[Stage, NamesHere, FakePeer]:
     """A stream with a key frame, and somebody who has asked to play it."""
-    on, admission = undecided()
+    on, names = undecided()
     publisher = asking(on)
-    admission.answer(Verdict.ADMIT)
+    names.answer()
     publisher.say(video(0, b"k0", is_key=True))
     viewer = on.viewer()
     assert codes(viewer.hear()) == []
-    return on, admission, viewer
+    return on, names, viewer
 
 
 def test_a_play_that_is_granted_later_begins_then() -> None:
-    on, admission, viewer = published_and_played()
-    admission.answer(Verdict.ADMIT)
+    on, names, viewer = published_and_played()
+    names.answer()
     on.loop.settle()
     heard = viewer.hear()
     assert codes(heard) == PLAYING
     assert [payload[5:] for _, payload in media(heard)] == [b"k0"]
 
 
-def test_a_play_that_is_refused_later_says_so() -> None:
-    _, admission, viewer = published_and_played()
-    admission.answer(Verdict.REFUSE)
-    assert codes(viewer.hear()) == ["NetStream.Play.Failed"]
-    assert viewer.connection.plays == {}
-    assert viewer.play() == [], "and may ask again"
-
-
 def test_a_play_that_is_granted_before_the_stream_is_there_waits_for_it() -> None:
-    on, admission = undecided()
+    on, names = undecided()
     viewer = on.viewer()
-    admission.answer(Verdict.ADMIT)
+    names.answer()
     publisher = asking(on)
-    admission.answer(Verdict.ADMIT)
+    names.answer()
     publisher.say(video(0, b"k0", is_key=True))
     assert codes(viewer.hear()) == PLAYING
 
 
-@pytest.mark.parametrize("verdict", list(Verdict))
 @pytest.mark.parametrize("leaves", ["closes the stream", "hangs up"])
-def test_an_answer_to_a_viewer_that_is_gone_changes_nothing(leaves: str, verdict: Verdict) -> None:
-    on, admission, viewer = published_and_played()
+def test_a_seat_for_a_viewer_that_is_gone_is_given_back(leaves: str) -> None:
+    on, names, viewer = published_and_played()
     if leaves == "hangs up":
         viewer.hang_up()
     else:
-        viewer.close_stream()
-    viewer.hear()
-    admission.answer(verdict)
+        viewer.say(command("closeStream", 0.0, None, stream_id=1))
+    names.answer()
     on.loop.settle()
-    assert viewer.hear() == []
     assert on.stream().viewers == set()
-
-
-def test_an_answer_to_one_play_means_nothing_for_the_next_on_the_same_message_stream() -> None:
-    on, admission, viewer = published_and_played()
-    viewer.play("b")
-    viewer.hear()
-    admission.answer(Verdict.REFUSE, index=0)
-    on.loop.settle()
-    assert viewer.hear() == []
-    admission.answer(Verdict.ADMIT)
-    assert on.viewer_of(viewer).key == "live/b"
-
-
-def test_plays_that_are_undecided_count_toward_those_of_their_connection() -> None:
-    on, admission = undecided()
-    peer = on.peer().with_streams(9)
-    for stream_id in range(1, 10):
-        peer.play(stream_id=stream_id)
-    assert len(admission.asked) == 8
-    assert on.notes.limits == ["plays per connection"]
-
-
-def test_while_one_play_is_undecided_another_of_its_connection_goes_on() -> None:
-    on, admission = undecided()
-    publisher = asking(on)
-    admission.answer(Verdict.ADMIT)
-    publisher.say(video(0, b"k0", is_key=True))
-    peer = on.peer().with_streams(2)
-    peer.play(stream_id=1)
-    admission.answer(Verdict.ADMIT)
-    on.loop.settle()
-    peer.play("b", stream_id=2)
-    peer.hear()
-    publisher.say(video(40, b"i1"))
-    assert [payload[5:] for _, payload in media(peer.hear())] == [b"i1"]
-    admission.answer(Verdict.REFUSE)
-    on.loop.settle()
-    publisher.say(video(80, b"i2"))
-    assert [payload[5:] for _, payload in media(peer.hear())] == [b"i2"]
-    assert on.viewer_of(peer, 1).is_in_step
+    assert names.names.viewers_of(b"live/a") == 0
