@@ -1,12 +1,14 @@
 # Each target that a person may call carries its help after two hashes.
 .DEFAULT_GOAL := help
-.PHONY: help run test setup check bench bench-live bench-pipeline soak fuzz interop smoke-spark smoke-delta lock clean
+.PHONY: help run test test-workers setup check bench bench-live bench-pipeline soak fuzz interop smoke-spark smoke-delta lock clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
 SECONDS ?= 60
 MINUTES ?= 10
+WORKERS ?= 1
 SEED ?= 1
+WORKERS ?= 2
 DEBIAN_PACKAGES := ffmpeg nginx-light libnginx-mod-rtmp rtmpdump gcc libc6-dev \
 	gstreamer1.0-tools gstreamer1.0-plugins-good gstreamer1.0-plugins-bad
 # Large, so only for `make interop`, which alone runs the tests in EXTENDED_TESTS.
@@ -17,7 +19,13 @@ OTHER_SPARK := 4.3.0
 SPARK_TESTS := tests/pipeline/engine tests/pipeline/sources tests/pipeline/test_register_everywhere.py
 # Their jars come from Maven Central.
 DELTA_TESTS := tests/pipeline/delta_spark
-SIDE_BY_SIDE := -m "not alone" --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+# Which test is of which kind is in tests/conftest.py.
+TESTED := --ignore=$(EXTENDED_TESTS) --ignore=$(DELTA_TESTS)
+COMPUTES := -m computes --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+FOUR_AT_A_TIME := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
+WAITS := -m waits $(FOUR_AT_A_TIME)
+# With a server of our own, whose workers an environment variable counts.
+SERVED_TESTS := tests/scenarios tests/interop tests/workers
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -26,10 +34,19 @@ run: setup ## set up everything, serve and keep the tables: RTMP on 127.0.0.1:19
 	@.venv/bin/penstock up
 
 test: setup check ## set up everything, run all checks and all tests with coverage
-	@# Both run, whatever fails in the first; the second reports the coverage of both.
+	@# All run, whatever fails in one; the last of one worker reports the coverage, which that of two adds nothing to.
 	@status=0; \
-	.venv/bin/pytest --ignore=$(EXTENDED_TESTS) --ignore=$(DELTA_TESTS) $(SIDE_BY_SIDE) --cov --cov-report= --cov-fail-under=0 || status=1; \
-	.venv/bin/pytest --ignore=$(EXTENDED_TESTS) --ignore=$(DELTA_TESTS) -m alone --cov --cov-append || status=1; \
+	.venv/bin/pytest $(TESTED) $(COMPUTES) --cov --cov-report= --cov-fail-under=0 || status=1; \
+	.venv/bin/pytest $(TESTED) $(WAITS) --cov --cov-append --cov-report= --cov-fail-under=0 || status=1; \
+	.venv/bin/pytest $(TESTED) -m alone --cov --cov-append || status=1; \
+	PENSTOCK_SERVER_WORKERS=2 .venv/bin/pytest $(TESTED) -m "two_workers and not alone" $(FOUR_AT_A_TIME) || status=1; \
+	PENSTOCK_SERVER_WORKERS=2 .venv/bin/pytest $(TESTED) -m "two_workers and alone" || status=1; \
+	exit $$status
+
+test-workers: setup ## run all scenarios and interop tests with two workers: make test-workers WORKERS=2
+	@status=0; \
+	PENSTOCK_SERVER_WORKERS=$(WORKERS) .venv/bin/pytest $(TESTED) $(SERVED_TESTS) -m "not alone" $(FOUR_AT_A_TIME) || status=1; \
+	PENSTOCK_SERVER_WORKERS=$(WORKERS) .venv/bin/pytest $(TESTED) $(SERVED_TESTS) -m alone || status=1; \
 	exit $$status
 
 setup: .venv/.python-packages .venv/.debian-packages .venv/.class-archive ## install what run and test need; no work when it is there
@@ -67,7 +84,7 @@ bench-pipeline: setup ## measure the pipeline on a simulated day beside DuckDB: 
 	.venv/bin/python -m bench.beside_pipeline
 
 soak: .venv/.python-packages ## ten minutes of coming and going: memory flat, nothing left behind: make soak MINUTES=10
-	.venv/bin/python -m bench.soak --minutes $(MINUTES)
+	.venv/bin/python -m bench.soak --minutes $(MINUTES) $(SOAK)
 
 fuzz: .venv/.python-packages ## feed the readers broken input: make fuzz SECONDS=60 SEED=1
 	.venv/bin/python -m fuzz --seconds $(SECONDS) --seed $(SEED)

@@ -1,4 +1,4 @@
-"""How tests run here: which of them alone, and hypothesis with few examples and no deadline, since machines are shared.
+"""How tests run here: which beside which, and hypothesis with few examples and no deadline, since machines are shared.
 
 In CI the examples are the same each time, so that a red run is the fault of the change in hand.
 """
@@ -15,39 +15,116 @@ settings.register_profile("ci", parent=settings.get_profile("local"), derandomiz
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 TESTS: Final = Path(__file__).parent
-SIDE_BY_SIDE: Final = frozenset(
-    {
-        "amf",
-        "media",
-        "pipeline",
-        "pipeline/build",
-        "pipeline/engine",
-        "pipeline/ingest",
-        "pipeline/jobs",
-        "pipeline/lake",
-        "pipeline/ops",
-        "pipeline/queries",
-        "pipeline/reports",
-        "pipeline/scenarios_lake",
-        "pipeline/sources",
-        "pipeline/sources/flv",
-        "pipeline/sources/rtmp",
-        "pipeline/transforms",
-        "pipeline/transforms/gold",
-        "pipeline/transforms/rollup",
-        "pipeline/transforms/silver",
-        "protocol",
-        "relay",
-        "serve/connections",
-        "serve/streams",
-    }
+COMPUTES: Final = (
+    ".",
+    "amf",
+    "control",
+    "media",
+    "pipeline",
+    "pipeline/build",
+    "pipeline/engine",
+    "pipeline/ingest",
+    "pipeline/jobs",
+    "pipeline/lake",
+    "pipeline/ops",
+    "pipeline/queries",
+    "pipeline/reports",
+    "pipeline/scenarios_lake",
+    "pipeline/sources",
+    "pipeline/sources/flv",
+    "pipeline/sources/rtmp",
+    "pipeline/transforms",
+    "pipeline/transforms/gold",
+    "pipeline/transforms/rollup",
+    "pipeline/transforms/silver",
+    "protocol",
+    "relay",
+    "serve/connections",
+    "serve/sending",
+    "serve/streams",
 )
-"""Folders of tests that compute, or wait for Spark. A module there with a server or a measured time is marked alone."""
+WAITS: Final = (
+    "bench",
+    "client",
+    "commands",
+    "interop",
+    "pipeline/scenarios/test_up.py",
+    "scenarios",
+    "serve",
+    "serve/connections/test_certificates.py",
+    "serve/connections/test_tls.py",
+    "serve/connections/test_tls_acceptor.py",
+    "serve/connections/test_tls_handshake.py",
+    "serve/http",
+    "serve/links",
+    "serve/recording",
+    "serve/sending/test_memfd.py",
+    "serve/sending/test_send_ring.py",
+    "serve/supervisor",
+    "serve/telemetry",
+    "tools",
+    "web",
+    "workers",
+)
+KINDS: Final = dict.fromkeys(COMPUTES, "computes") | dict.fromkeys(WAITS, "waits")
+"""What tests of a folder or a module do most of the time: compute, or wait for streams in real time and for programs.
+
+A module or a test among them that measures a latency or a memory is marked as alone.
+"""
+LONGEST: Final = (
+    "pipeline/ops/test_migrate.py",
+    "pipeline/scenarios_lake/test_killed_runs.py",
+    "pipeline/scenarios_lake/test_kept_rows.py",
+    "test_examples.py",
+    "pipeline/scenarios/test_up.py",
+    "scenarios/test_slow_viewers.py",
+    "scenarios/test_publishers.py",
+    "interop/test_server_ffmpeg.py",
+    "interop/test_server_enhanced.py",
+)
+"""Modules that begin first, so that no process is left with one of them at the end."""
+
+
+TWO_WORKERS: Final = (
+    "interop/test_server_captures.py",
+    "interop/test_server_ffmpeg.py",
+    "scenarios/test_controls.py",
+    "scenarios/test_hostile_peers.py",
+    "scenarios/test_joining.py",
+    "scenarios/test_publishers.py",
+    "scenarios/test_slow_viewers.py",
+)
+"""Modules whose servers have two workers in a second run; PENSTOCK_SERVER_WORKERS says so to all that start one."""
+
+
+def kind_of(module: Path) -> str:
+    """A module that is not in the table, nor its folder, is alone: slow at worst, and not flaky."""
+    place = module.relative_to(TESTS)
+    return KINDS.get(place.as_posix()) or KINDS.get(place.parent.as_posix(), "alone")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where one kind is asked for, modules of another are not imported: with Spark's, that takes each process 10 s."""
+    wanted = config.getoption("markexpr")
+    if collection_path.suffix != ".py":
+        return None
+    if wanted.startswith("two_workers"):
+        return None if _is_for_two_workers(collection_path) else True
+    is_other = wanted in KINDS.values() and kind_of(collection_path) != wanted
+    return True if is_other else None
+
+
+def _is_for_two_workers(module: Path) -> bool:
+    return module.relative_to(TESTS).as_posix() in TWO_WORKERS
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as alone whatever is in another folder, so that a new folder is slow at worst, and not flaky."""
+    """Give each test its kind, and begin with the longest modules."""
+    places = {TESTS / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
     for item in items:
-        if item.path.parent.relative_to(TESTS).as_posix() not in SIDE_BY_SIDE:
-            item.add_marker(pytest.mark.alone)
+        if item.get_closest_marker("alone") is None:
+            item.add_marker(getattr(pytest.mark, kind_of(item.path)))
+        if _is_for_two_workers(item.path):
+            item.add_marker(pytest.mark.two_workers)

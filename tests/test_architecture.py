@@ -29,44 +29,76 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {"errors", "config_units"},
     "config_sources": {"errors", "config_units", "config"},
     "amf": {"errors", "facts", "config"},
+    "logs": {"amf"},
+    "control": {"errors"},
+    "web": {"errors", "facts", "pipeline_figures", "config", "logs", "control"},
     "protocol": {"errors", "facts", "config", "amf"},
     "media": {"errors", "facts", "config", "amf"},
     "relay": {"errors", "facts", "config", "amf", "protocol", "media"},
-    "serve": {"errors", "facts", "pipeline_figures", "config_units", "config", "amf", "protocol", "media", "relay"},
+    "serve": {
+        "errors",
+        "facts",
+        "pipeline_figures",
+        "config_units",
+        "config",
+        "config_sources",
+        "logs",
+        "control",
+        "amf",
+        "protocol",
+        "media",
+        "relay",
+    },
     "pipeline": {"errors", "facts", "pipeline_figures", "amf", "media", "client"},
     "client": {"errors", "amf", "protocol", "media"},
     "tools": {"errors", "amf", "protocol", "media", "client"},
-    "commands": {"errors", "facts", "facts_schema", "config_units", "config", "config_sources", "serve", "pipeline"},
+    "commands": {
+        "errors",
+        "facts",
+        "facts_schema",
+        "config_units",
+        "config",
+        "config_sources",
+        "logs",
+        "serve",
+        "pipeline",
+    },
     "cli": {"errors", "facts", "config", "amf", "protocol", "media", "relay", "serve", "pipeline", "client", "tools"},
     "__main__": {"cli"},
 }
 # The rooms of serve and pipeline: what each may import of the others. Modules beside the rooms count like rooms.
 ROOMS_MAY_IMPORT: dict[str, dict[str, set[str]]] = {
     "serve": {
-        "connections": {"reactor", "settings", "logs"},
-        "streams": {"reactor", "settings", "logs", "connections"},
-        "recording": {"reactor", "settings", "logs", "connections", "streams"},
-        "telemetry": {"reactor", "settings", "logs", "connections", "streams", "recording"},
-        "http": {"reactor", "settings", "logs", "streams", "telemetry"},
-        "reactor": set(),
+        "connections": {"coalesced_reads", "reactor", "settings"},
+        "sending": {"settings"},
+        "streams": {"coalesced_reads", "reactor", "settings", "connections", "links", "sending"},
+        "recording": {"boot", "reactor", "settings", "connections", "streams", "sending"},
+        "telemetry": {"boot", "reactor", "settings", "connections", "streams", "sending", "recording"},
+        "http": {"reactor", "settings", "connections"},
+        "links": {"reactor"},
+        "supervisor": {"links", "reactor", "welcome"},
+        "boot": set(),
+        "coalesced_reads": set(),
+        "reactor": {"coalesced_reads"},
         "settings": set(),
-        "logs": set(),
         "welcome": set(),
         "configured": {"settings", "recording", "telemetry"},
-        "server": {"reactor", "settings", "logs", "connections", "streams"},
+        "server": {"reactor", "settings", "connections", "streams", "sending"},
         "app": {
+            "boot",
             "configured",
+            "links",
             "connections",
             "http",
-            "logs",
             "reactor",
             "recording",
             "server",
             "settings",
+            "sending",
             "streams",
             "telemetry",
-            "welcome",
         },
+        "worker": {"app", "connections", "links", "reactor"},
     },
     "pipeline": {
         "progress": set(),
@@ -88,7 +120,7 @@ MAX_MODULES = 16
 """Of a folder: past about a dozen it has rooms."""
 FOLDERS_WITHOUT_ROOMS = {"protocol", "media"}
 """Larger ones, which are flat: the layers of the protocol, and one codec to a module."""
-PURE = {"errors", "facts", "pipeline_figures", "amf", "protocol", "media", "relay"}
+PURE = {"errors", "facts", "pipeline_figures", "control", "amf", "protocol", "media", "relay"}
 IMPURE_MODULES = {
     "asyncio",
     "socket",
@@ -281,6 +313,14 @@ def test_rooms_import_only_what_is_below_them() -> None:
     assert forbidden_between_rooms(read_modules(SOURCE)) == []
 
 
+def test_the_supervisor_touches_no_media() -> None:
+    rows = {"config", "config_sources", "config_units", "control", "errors", "logs", "serve", "penstock"}
+    modules = read_modules(SOURCE)
+    inside = [module for module in modules.values() if room_of(module.name, "serve") == "supervisor"]
+    assert len(inside) > 5
+    assert {row for module in inside for row in imported_rows(module, modules)} <= rows
+
+
 def test_a_folder_of_many_modules_has_rooms() -> None:
     assert crowded_folders(SOURCE) == []
 
@@ -316,6 +356,8 @@ def test_nothing_is_left_for_later() -> None:
         ("client/link.py", "from penstock.tools import play", "penstock.client.link imports tools"),
         ("client/link.py", "from penstock.relay.log import Log", "penstock.client.link imports relay"),
         ("tools/play.py", "from penstock.serve.pump import Pump", "penstock.tools.play imports serve"),
+        ("web/site.py", "from penstock.serve.reactor import Reactor", "penstock.web.site imports serve"),
+        ("serve/app.py", "from penstock.web import site", "penstock.serve.app imports web"),
         ("__init__.py", "from penstock.errors import PenstockError", "penstock imports errors"),
         ("stray.py", "", "penstock.stray is in no row of the import table"),
         ("helpers/text.py", "", "penstock.helpers.text is in no row of the import table"),

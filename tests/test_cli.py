@@ -15,7 +15,7 @@ import pytest
 from penstock import __version__, cli
 from penstock.commands import pipeline, up
 from penstock.config import Config
-from penstock.config_sources import load_config
+from penstock.config_sources import LoadedConfig, config_from_values, load_config
 from penstock.config_units import Address
 
 # What takes long to load, and only those commands may that use it.
@@ -34,15 +34,16 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Config]]:
     level, handlers = logging.root.level, list(logging.root.handlers)
     configs: list[Config] = []
 
-    def run(config: Config, reload: Callable[[], Config], on_stop: Callable[[], None]) -> int:
-        configs.append(config)
+    def run(loaded: LoadedConfig, reload: Callable[[], LoadedConfig], on_stop: Callable[[], None]) -> int:
+        configs.append(loaded.config)
         on_stop()
-        assert reload() == config
+        assert reload() == loaded
+        assert config_from_values(loaded.values) == loaded.config
         return 7
 
-    stand_in = ModuleType("penstock.serve.app")
+    stand_in = ModuleType("penstock.serve.supervisor")
     stand_in.run = run  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "penstock.serve.app", stand_in)
+    monkeypatch.setitem(sys.modules, "penstock.serve.supervisor", stand_in)
     yield configs
     logging.root.setLevel(level)
     logging.root.handlers[:] = handlers
@@ -82,11 +83,12 @@ def test_flags_become_the_configuration_of_the_server(
     monkeypatch.setenv("PENSTOCK_HTTP_LISTEN", "none")
     flags = ["--config", str(file), "--rtmp", ":1", "--rtmps", "[::]:2", "--cert", str(file), "--key", str(file)]
     flags += ["--data", "/srv", "--record", "live/*", "vod/x", "--log-level", "debug", "--log-format", "console"]
+    flags += ["--workers", "auto"]
     assert cli.main([command, *flags]) == 7
     (config,) = served
     assert (config.rtmp.listen, config.tls.listen, config.http.listen) == (Address(None, 1), Address("::", 2), None)
     assert (config.tls.cert, config.tls.key, config.server.data_dir) == (file, file, Path("/srv"))
-    assert config.recording.streams == ("live/*", "vod/x")
+    assert (config.recording.streams, config.server.workers) == (("live/*", "vod/x"), "auto")
     assert (config.logs.level, config.logs.format, config.limits.max_connections) == ("debug", "console", 5)
 
 
@@ -229,7 +231,9 @@ def test_the_options_are_the_contract(capsys: pytest.CaptureFixture[str]) -> Non
     printed = " ".join(capsys.readouterr().out.split())
     for option in ("--config FILE", "--rtmp HOST:PORT", "--rtmps HOST:PORT", "--cert FILE", "--key FILE"):
         assert option in printed
-    for option in ("--http HOST:PORT", "--data DIR", "--record PATTERN", "--log-level LEVEL", "--log-format FORMAT"):
+    for option in ("--http HOST:PORT", "--data DIR", "--record PATTERN", "--workers N|auto"):
+        assert option in printed
+    for option in ("--log-level LEVEL", "--log-format FORMAT"):
         assert option in printed
 
 

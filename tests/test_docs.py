@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import importlib
 import io
+import os
 import re
 import textwrap
 import tomllib
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+import msgspec
 import pytest
 from fuzz.targets import TARGETS
 
@@ -25,6 +27,7 @@ from penstock import errors
 from penstock.amf import AmfLimits
 from penstock.config import Config
 from penstock.config_sources import VARIABLES, dotted
+from penstock.control.figures import Figures
 from penstock.facts import FACTS
 from penstock.pipeline.build.lineage import lineage_mermaid
 from penstock.pipeline_figures import PipelineFigures
@@ -34,8 +37,7 @@ from penstock.protocol.command import Command
 from penstock.protocol.connection import ConnectionSettings
 from penstock.protocol.states import draw_transitions
 from penstock.protocol.status import StatusCode
-from penstock.serve.streams.round_times import ROUND_BOUNDS_S
-from penstock.serve.telemetry.metrics import Exposition, Figures
+from penstock.web.metrics import Exposition, ServerFigures
 from tests.support.penstock_server import penstock_server
 from tests.test_architecture import MAY_IMPORT, PURE, REPOSITORY, SOURCE, read_modules
 from tests.test_repository import LINK, TARGET
@@ -132,9 +134,10 @@ def log_lines_of(source: str) -> Iterator[str]:
 
 def exposed_metrics() -> list[tuple[str, str]]:
     """Name and type of every metric of a server of which every part runs."""
-    values: dict[str, Any] = {field.name: 0 for field in dataclasses.fields(Figures)}
-    values |= {"limits_hit": {"connections": 1}, "round_counts": (0,) * (len(ROUND_BOUNDS_S) + 1)}
-    return METRIC.findall(Exposition().render(Figures(**values), PipelineFigures(0, 0, 0, 0, 0.0, 0.0, 0.0)).decode())
+    parts: dict[str, Any] = {field.name: 0 for field in msgspec.structs.fields(Figures) if field.default is None}
+    figures = Figures(limits_hit={"connections": 1}, **parts)
+    server = ServerFigures(figures, {1: figures}, [os.getpid()])
+    return METRIC.findall(Exposition().render(server, PipelineFigures(0, 0, 0, 0, 0.0, 0.0, 0.0)).decode())
 
 
 def subclasses_of(kind: type[Kind]) -> Iterator[type[Kind]]:
@@ -316,7 +319,8 @@ def test_every_kind_of_fact_is_listed() -> None:
 def test_every_line_that_the_server_logs_is_listed() -> None:
     rows = table_rows(marked(text_of(DOCS / "4-server.md"), "log lines"))
     listed = [line for row in rows for line in in_code(row[0])]
-    logged = {line for path in (SOURCE / "serve").rglob("*.py") for line in log_lines_of(text_of(path))}
+    paths = [SOURCE / "logs.py", *(SOURCE / "serve").rglob("*.py"), *(SOURCE / "web").rglob("*.py")]
+    logged = {line for path in paths for line in log_lines_of(text_of(path))}
     assert sorted(listed) == sorted(logged)
 
 

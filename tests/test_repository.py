@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from penstock import __version__, cli
-from tests.conftest import SIDE_BY_SIDE, TESTS
+from tests.conftest import KINDS, LONGEST, TESTS
 
 REPOSITORY = Path(__file__).parent.parent
 DOCS = REPOSITORY / "docs"
@@ -116,9 +116,16 @@ def test_ci_calls_make_test_and_nothing_else() -> None:
     assert os.access(REPOSITORY / ".ci" / "run", os.X_OK)
 
 
-def test_every_folder_that_runs_side_by_side_has_tests() -> None:
+def test_every_place_in_the_table_of_kinds_has_tests() -> None:
     """A folder that was moved would run alone, which takes longer and is no error."""
-    assert [folder for folder in sorted(SIDE_BY_SIDE) if not list((TESTS / folder).glob("test_*.py"))] == []
+    places = [TESTS / name for name in (*KINDS, *LONGEST)]
+    assert [path for path in places if not path.is_file() and not list(path.glob("test_*.py"))] == []
+
+
+def test_only_the_table_says_what_computes_and_what_waits() -> None:
+    """A test that is marked so in a module of another kind would not be collected."""
+    marked = re.compile(r"mark\.(computes|waits)\b")
+    assert [path for path in TESTS.rglob("test_*.py") if marked.search(path.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.parametrize("folder", [DOCS, DECISIONS], ids=lambda folder: folder.name)

@@ -40,6 +40,7 @@ from tests.interop.ffmpeg_copies import (
     run_to_failure,
 )
 from tests.support.independent_rtmp import read_messages
+from tests.support.lone_worker import listen, lone_registry, port_of
 from tests.support.processes import running
 from tests.support.rtmp_driver import RtmpClient
 from tests.support.samples import AUDIO, VIDEO, Sample, fingerprints, flv_samples
@@ -144,16 +145,17 @@ def serving(folder: Path, settings: ServerSettings, acceptor_type: type[TlsAccep
     """Run a server for the length of the block; its sockets under TLS pass through an acceptor of this type."""
     files = Files.made_in(folder)
     witness = Witness()
-    server = Server(settings, witness)
+    server = Server(settings, lone_registry(), witness)
     server.tls_acceptor = acceptor_type(server.reactor.call_from_thread)
-    port = server.listen("127.0.0.1", 0, ReloadableTls(files.cert, files.key))
-    plain_port = server.listen("127.0.0.1", 0)
-    live = Live(server, witness, port, plain_port, files, threading.Thread(target=server.run))
+    listener, plain_listener = listen(server, ReloadableTls(files.cert, files.key)), listen(server)
+    live = Live(server, witness, port_of(listener), port_of(plain_listener), files, threading.Thread(target=server.run))
     live.thread.start()
     try:
         yield live
     finally:
         live.shut_down()
+        listener.close()
+        plain_listener.close()
     assert not live.thread.is_alive()
     assert witness.bugs == []
 

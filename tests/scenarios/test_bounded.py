@@ -1,12 +1,17 @@
 """Publishers that would fill the memory: the logs stay within their bounds, and those who watch lose nothing."""
 
 import asyncio
+import os
 from pathlib import Path
+
+import pytest
 
 from tests.support.live_server import live_server
 from tests.support.raw_clients import RawClients
 from tests.support.raw_media import Broadcast, check_start, gaps, numbered, numbers
 from tests.support.raw_rtmp import AUDIO, VIDEO, RawMessage
+
+pytestmark = pytest.mark.alone
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -32,7 +37,7 @@ def test_set_up_without_end_is_not_kept(tmp_path: Path) -> None:
             broadcast.send_audio()
             await viewer.until(lambda: len(viewer.media()) >= 4, "a picture")
             after = server.memory()
-            assert after.pss_bytes - before.pss_bytes < SLACK_BYTES
+            assert after.own_bytes - before.own_bytes < SLACK_BYTES
             assert after.memfd_bytes <= 4 * MIB + 2 * MIB
 
     limits = {"max_bytes": 4 * MIB, "max_segment_bytes": MIB}
@@ -57,7 +62,7 @@ def test_tiny_messages_are_bounded_by_what_they_cost(tmp_path: Path) -> None:
             publisher.call("createStream", 99, None)
             await publisher.until(lambda: publisher.codes().count("_result") == 2, "the last answer", 30.0)
             after = server.memory()
-            assert after.pss_bytes + after.memfd_bytes - before.pss_bytes - before.memfd_bytes < SLACK_BYTES
+            assert after.own_bytes + after.memfd_bytes - before.own_bytes - before.memfd_bytes < SLACK_BYTES
 
     with live_server(
         tmp_path, log={"max_bytes": 4 * MIB, "max_segment_bytes": MIB}, max_publish_messages_per_s=10**9
@@ -95,7 +100,9 @@ def test_all_streams_together_stay_within_the_budget_and_viewers_in_step_lose_no
             check_start(joining.media())
             assert gaps(numbers(joining.media(), 0)) == 0
             page_slack = streams * 8 * KIB
-            assert 3 * MIB < highest <= 6 * MIB + streams * 30 * KIB + page_slack
+            # What other workers have yet to let go of is over the budget by an eighth at most.
+            held_elsewhere = 6 * MIB // 8 if "PENSTOCK_SERVER_WORKERS" in os.environ else 0
+            assert 3 * MIB < highest <= 6 * MIB + held_elsewhere + streams * 30 * KIB + page_slack
 
     with live_server(tmp_path, max_total_log_bytes=6 * MIB) as server:
         asyncio.run(scenario(server.port))

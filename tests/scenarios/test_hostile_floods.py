@@ -27,6 +27,7 @@ from tests.support.hostile_clients import (
     flood,
     message,
 )
+from tests.support.memory_of import wait_for_holdings
 from tests.support.witness import STREAM_NAME
 
 pytestmark = pytest.mark.alone
@@ -72,6 +73,8 @@ ANSWERED_TO_PUBLISHERS = (
     "windows",
 )
 """What does not touch the message stream that they publish on."""
+OPEN_STILL = {"publish of a name that is taken"}
+"""Who wants it waits until the one who has it gives a sign of life: few answers a second."""
 UNANSWERED = {
     "acknowledgements": control(ACKNOWLEDGEMENT, bytes(4)),
     "buffer lengths": control(USER_CONTROL, struct.pack(">HII", SET_BUFFER_LENGTH, 1, 0xFFFFFFFF)),
@@ -95,6 +98,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 def test_whoever_does_not_read_the_answers_is_read_no_more_and_closed(stage: Stage) -> None:
+    sockets_before = stage.holdings().sockets
     with stage.attack(), ExitStack() as stack:
         crowd = {name: stack.enter_context(HostileClient(stage.port, RECEIVE_BUFFER_BYTES)) for name in ANSWERED}
         attacks = [(client.with_stream(), ANSWERED[name]) for name, client in crowd.items()]
@@ -103,11 +107,13 @@ def test_whoever_does_not_read_the_answers_is_read_no_more_and_closed(stage: Sta
             crowd[f"{name} of a publisher"] = publisher
             attacks.append((publisher, ANSWERED[name]))
         flood(attacks, FLOOD_S)
-        # Being slowed down, some take a few seconds to ask for more answers than are kept.
-        time.sleep(TOO_FAST_S + STALLED_REPLY_S + SWEEP_S + SLACK_S)
+        # Being slowed down, some take a few seconds to ask for more answers than are kept. To look at a client is to
+        # read, so the server's sockets are counted.
+        closed_s = TOO_FAST_S + STALLED_REPLY_S + SWEEP_S + SLACK_S
+        most = sockets_before + len(OPEN_STILL)
+        wait_for_holdings(stage.server.program.pid, lambda now: now.sockets <= most, closed_s)
         open_still = {name for name, client in crowd.items() if not client.is_refused(0.2)}
-    # Who wants a name that is taken waits until the one who has it gives a sign of life: few answers a second.
-    assert open_still <= {"publish of a name that is taken"}
+    assert open_still <= OPEN_STILL
 
 
 @pytest.mark.parametrize("publishes", [pytest.param(False, id="by others"), pytest.param(True, id="by publishers")])

@@ -115,6 +115,7 @@ async def _send_inter_frames(publisher: object, stream_id: int) -> None:
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.alone
 def test_audio_alone_is_joined_at_once_and_sent_without_waiting_for_pictures(tmp_path: Path) -> None:
     async def scenario(port: int) -> None:
         async with RawClients(port) as clients:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.hostile_stage import SHORT_DEADLINES, STAGE_CONNECTIONS, Stage, hostile_stage, judge
+from tests.scenarios.hostile_stage import SHORT_DEADLINES, STAGE_CONNECTIONS, SWEEP_S, Stage, hostile_stage, judge
 from tests.support.hostile_clients import (
     AUDIO,
     SET_CHUNK_SIZE,
     VIDEO,
     HostileClient,
     basic_header,
+    closed_of,
     command,
     control,
     flood,
@@ -22,8 +23,10 @@ from tests.support.hostile_clients import (
     hostile_crowd,
     message,
 )
-from tests.support.memory_of import processor_s, wait_for_holdings
+from tests.support.memory_of import family_of, processor_s, wait_for_holdings
 from tests.support.witness import STREAM_NAME, VIEWERS
+
+pytestmark = pytest.mark.alone
 
 MAX_CONNECTIONS = 20
 MAX_VIEWERS = 6
@@ -65,6 +68,8 @@ def test_one_connection_too_many_is_closed_at_once(stage: Stage) -> None:
             assert late.is_refused(AT_ONCE_S)
         crowd[0].socket.close()
         crowd[1].connected()
+        # Those who left are told of to the supervisor together.
+        time.sleep(0.2)
         with HostileClient(stage.port) as next_one:
             next_one.connected()
     assert "connections" in limits_hit(stage)
@@ -137,18 +142,36 @@ def test_out_of_descriptors_accepting_pauses_without_spinning_and_resumes(tmp_pa
     patient = SHORT_DEADLINES.replace("handshake_deadline_s = 2.0", "handshake_deadline_s = 60")
     with hostile_stage(tmp_path, patient) as stage:
         pid = stage.server.program.pid
-        max_descriptors = stage.holdings().descriptors + 40
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (max_descriptors, max_descriptors))
+        used = {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+        first_free = next(number for number in range(len(used) + 1) if number not in used)
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (first_free, before[1]))
         stage.witness.testify()
         with hostile_crowd(stage.port, 50) as crowd:
             wait_for_holdings(pid, lambda now: "descriptors" in limits_hit(stage), AT_ONCE_S)
+            # Of the process that accepts, without its workers, which serve the witness meanwhile.
             started_s = processor_s(pid)
             time.sleep(MEASURED_S)
             assert processor_s(pid) - started_s < 0.2 * MEASURED_S
-            assert stage.holdings().descriptors < max_descriptors
-            for client in crowd[:-1]:
-                client.reset()
-            # The one who waited in line comes to its turn.
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+            # Those who waited in line come to their turn.
+            crowd[0].connected()
             crowd[-1].connected()
         judge(stage.witness.testify())
         assert "descriptors" in limits_hit(stage)
+
+
+def test_workers_out_of_descriptors_turn_newcomers_away_and_serve_the_others(tmp_path: Path) -> None:
+    patient = SHORT_DEADLINES.replace("handshake_deadline_s = 2.0", "handshake_deadline_s = 60")
+    with hostile_stage(tmp_path, patient) as stage:
+        for worker in family_of(stage.server.program.pid)[1:]:
+            most = max(int(entry.name) for entry in Path(f"/proc/{worker}/fd").iterdir()) + 12
+            resource.prlimit(worker, resource.RLIMIT_NOFILE, (most, most))
+        stage.witness.testify()
+        with hostile_crowd(stage.port, 80) as crowd:
+            assert closed_of(crowd, AT_ONCE_S) > 0
+        judge(stage.witness.testify())
+        assert "descriptors" in limits_hit(stage)
+        time.sleep(SWEEP_S)
+        with HostileClient(stage.port) as later:
+            later.connected()

@@ -69,7 +69,7 @@ def test_when_the_grace_is_over_viewers_are_told_that_the_stream_is(tmp_path: Pa
     with live_server(tmp_path, app=GRACE) as server:
         asyncio.run(scenario(server.port))
         server.wait_for("stream_closed")
-        assert server.memory().memfd_bytes == 0
+        server.wait_until_empty()
 
 
 def test_one_who_joins_during_the_grace_gets_no_stale_picture(tmp_path: Path) -> None:
@@ -211,6 +211,7 @@ def test_a_publisher_whose_process_is_stopped_is_replaced_after_a_while(tmp_path
                 first.kill()
 
 
+@pytest.mark.alone
 def test_a_publisher_that_sends_nothing_is_replaced_at_once(tmp_path: Path) -> None:
     async def scenario(port: int) -> None:
         async with RawClients(port) as clients:
@@ -233,6 +234,9 @@ def test_a_publisher_that_says_goodbye_ends_the_stream_at_once(tmp_path: Path, c
             broadcast = Broadcast(publisher, stream_id, gop=1000)
             broadcast.send_setup()
             viewers = [await clients.viewer("a") for _ in range(3)]
+            for viewer in viewers:
+                # In another worker it may be heard later than what the publisher says meanwhile.
+                await viewer.until_code("NetStream.Play.Start")
             for _ in range(10):
                 broadcast.send_video()
             match command:
@@ -282,8 +286,7 @@ def test_publishers_and_viewers_that_break_off_leave_nothing_behind(tmp_path: Pa
         before = server.descriptors()
         asyncio.run(scenario(server.port))
         server.wait_for("stream_closed", 31)
-        assert server.memory().memfd_bytes == 0
-        assert server.descriptors() == before
+        server.wait_until_empty(before)
 
 
 def test_one_connection_that_plays_a_stream_twice_and_breaks_off_does_not_hold_up_its_end(tmp_path: Path) -> None:

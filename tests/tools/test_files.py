@@ -2,8 +2,10 @@
 
 import hashlib
 import io
+import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -181,6 +183,14 @@ def test_the_pattern_has_sound_and_one_key_frame_each_two_seconds() -> None:
 def test_a_pattern_that_no_encoder_takes_is_an_error() -> None:
     with pytest.raises(MalformedMedia, match="av1 16x16"):
         list(pattern_frames(Pattern("av1", 16, 16, seconds=1.0)))
+
+
+@pytest.mark.parametrize("codec", PATTERN_CODECS)
+def test_a_pattern_leaves_the_priority_of_its_thread_alone(codec: str) -> None:
+    """Run as root, which some encoders give a priority above everything else."""
+    before = os.sched_getscheduler(0)
+    assert list(pattern_frames(replace(SMALL, codec=codec)))
+    assert os.sched_getscheduler(0) == before
 
 
 def test_a_recording_starts_at_0_with_the_metadata_and_has_an_index(tmp_path: Path) -> None:

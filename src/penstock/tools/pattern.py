@@ -6,6 +6,7 @@ fonts, as the picture draws its own digits.
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, cast
@@ -55,6 +56,20 @@ def pattern_frames(pattern: Pattern) -> Iterator[Frame]:
         raise unreadable(f"{pattern.codec} {pattern.width_px}x{pattern.height_px}", fault) from fault
 
 
+@contextmanager
+def kept_scheduling() -> Iterator[None]:
+    """The thread is scheduled after the block as it was before.
+
+    SVT-AV1 4.1 gives the thread that opens it, if that is root's, a priority above everything else on the machine
+    (SCHED_FIFO, 99), which threads and processes that are started later inherit.
+    """
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, policy, parameters)
+
+
 def _encoded(pattern: Pattern) -> Iterator[Frame]:
     os.environ.setdefault("SVT_LOG", _SVT_LOG_LEVEL)
     muxer = FlvMuxer()
@@ -85,6 +100,8 @@ def _add_video(muxer: FlvMuxer, pattern: Pattern) -> VideoStream:
     context.time_base = Fraction(1, pattern.frames_per_second)
     context.gop_size = _KEY_FRAME_S * pattern.frames_per_second
     context.max_b_frames = 0
+    with kept_scheduling():
+        context.open()
     return stream
 
 
