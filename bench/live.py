@@ -2,13 +2,15 @@
 
 Rounds are interleaved over scenarios and rows, each row a fresh server, since machines are noisy and ratios within a
 round are what travels. Figures are invalid, and the exit code 1, where the generator took above 70 % of its core or a
-viewer got a wrong byte. Run: `python -m bench.live [--quick] [--scenario NAME,…] [--rounds N] [--json FILE]`.
+viewer got a wrong byte.
+
+Run: `python -m bench.live [--quick] [--scenario NAME,…] [--row NAME,…] [--rounds N] [--json FILE]`.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_good = True
     for number in range(1, options.rounds + 1):
         for name in options.scenario:
-            figures, is_whole = _run_round(SCENARIOS[name], cores, options.seconds, f"round {number}")
+            figures, is_whole = _run_round(SCENARIOS[name], options.row, cores, options.seconds, f"round {number}")
             is_good &= is_whole and not any(each.faults for each in figures.values())
             results[name].append(figures)
     for name, rounds in results.items():
@@ -50,11 +52,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if is_good else 1
 
 
-def _run_round(scenario: Scenario, cores: Cores, seconds: float, label: str) -> tuple[Round, bool]:
-    """The figures of all rows that can run here, and whether each of them came to an end."""
+def _run_round(
+    scenario: Scenario, wanted: Collection[str], cores: Cores, seconds: float, label: str
+) -> tuple[Round, bool]:
+    """The figures of all wanted rows that can run here, and whether each of them came to an end."""
     figures: Round = {}
     is_whole = True
     for row in scenario.rows:
+        if row not in wanted:
+            continue
         contestant = CONTESTANTS[row]
         if not is_installed(contestant.program):
             continue
@@ -79,6 +85,13 @@ def _read_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="NAME[,NAME…]",
         help=f"some of {', '.join(SCENARIOS)}",
     )
+    parser.add_argument(
+        "--row",
+        type=_read_rows,
+        default=list(CONTESTANTS),
+        metavar="NAME[,NAME…]",
+        help="only these rows of each scenario",
+    )
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float, help="length of each window")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every round's figures there")
@@ -93,6 +106,13 @@ def _read_scenarios(text: str) -> list[str]:
     names = text.split(",")
     if unknown := [name for name in names if name not in SCENARIOS]:
         raise argparse.ArgumentTypeError(f"no scenario {', '.join(unknown)}")
+    return names
+
+
+def _read_rows(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in CONTESTANTS]:
+        raise argparse.ArgumentTypeError(f"no row {', '.join(unknown)}")
     return names
 
 

@@ -1,9 +1,11 @@
-"""The benchmark's tables: medians over rounds, and ratios to nginx and to the floor of the same round.
+"""The benchmark's tables: medians over rounds, and ratios to nginx, the floor and one worker of the same round.
 
 Owns how figures are put side by side. A ratio is taken within a round and then its median over the rounds, since the
-machine's speed drifts between rounds and hardly within one.
+machine's speed drifts between rounds and hardly within one. Rounds in which others took the server's core are left out
+where there are better ones, and the remarks say so.
 """
 
+import operator
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
@@ -15,6 +17,8 @@ Round = dict[str, Figures]
 """The figures of one scenario in one round by row."""
 
 KB = 1000
+MB = 1_000_000
+MAX_OTHERS_SHARE = 0.1
 
 
 def table(scenario: Scenario, rounds: Sequence[Round]) -> str:
@@ -25,8 +29,20 @@ def table(scenario: Scenario, rounds: Sequence[Round]) -> str:
         (cost, lambda row: _number(_median(rounds, row, lambda each: each.cost), 4 if scenario.streams == 1 else 1)),
         ("to nginx", lambda row: _number(ratio(rounds, row, "nginx"), 2)),
         ("to floor", lambda row: _number(ratio(rounds, row, CONTESTANTS[row].floor), 2)),
+        ("to one worker", lambda row: _number(ratio(rounds, row, CONTESTANTS[row].one_worker), 2)),
         ("server CPU %", lambda row: _number(_percent(_median(rounds, row, lambda each: each.server_cpu_share)), 1)),
+        ("busiest worker %", lambda row: _number(_percent(_median(rounds, row, _busiest)), 1)),
+        (
+            "to the one",
+            lambda row: _number(compare(rounds, row, CONTESTANTS[row].one_worker, _busiest, operator.truediv), 2),
+        ),
         ("p50 ms", lambda row: _number(_median(rounds, row, lambda each: each.p50_ms), 1)),
+        (
+            "more than one worker",
+            lambda row: _number(
+                compare(rounds, row, CONTESTANTS[row].one_worker, lambda each: each.p50_ms, operator.sub), 1
+            ),
+        ),
         ("p99 ms", lambda row: _number(_median(rounds, row, lambda each: each.p99_ms), 1)),
         ("first key p50 ms", lambda row: _number(_median(rounds, row, lambda each: each.first_key_p50_ms), 0)),
         ("first key p99 ms", lambda row: _number(_median(rounds, row, lambda each: each.first_key_p99_ms), 0)),
@@ -34,6 +50,7 @@ def table(scenario: Scenario, rounds: Sequence[Round]) -> str:
         ("gaps", lambda row: _number(_median(rounds, row, lambda each: each.gaps), 0)),
         ("slow: gaps", lambda row: _number(_median(rounds, row, lambda each: each.slow_gaps), 0)),
         ("slow: off key", lambda row: _number(_median(rounds, row, lambda each: each.slow_resumed_off_key), 0)),
+        ("idle PSS MB", lambda row: _number(_median(rounds, row, _idle_mb), 1)),
         ("PSS kB/conn", lambda row: _number(_per_connection(rounds, row, "pss_bytes"), 1)),
         ("memfd kB/conn", lambda row: _number(_per_connection(rounds, row, "memfd_bytes"), 1)),
         ("sockets kB/conn", lambda row: _number(_per_connection(rounds, row, "socket_bytes"), 1)),
@@ -55,15 +72,42 @@ def table(scenario: Scenario, rounds: Sequence[Round]) -> str:
 
 def ratio(rounds: Iterable[Round], row: str, reference: str | None) -> float | None:
     """Median over the rounds of this row's cost by that of another."""
+    return compare(rounds, row, reference, lambda each: each.cost, operator.truediv)
+
+
+def compare(
+    rounds: Iterable[Round],
+    row: str,
+    reference: str | None,
+    pick: Callable[[Figures], float | None],
+    put_together: Callable[[float, float], float],
+) -> float | None:
+    """Median over the rounds of what a figure of this row and that of another make together."""
     if reference is None or reference == row:
         return None
-    pairs = [(each[row].cost, each[reference].cost) for each in rounds if row in each and reference in each]
-    ratios = [cost / base for cost, base in pairs if cost is not None and base]
-    return statistics.median(ratios) if ratios else None
+    good = _good(rounds, row, reference)
+    pairs = [(pick(each[row]), pick(each[reference])) for each in good]
+    compared = [put_together(value, base) for value, base in pairs if value is not None and base]
+    return statistics.median(compared) if compared else None
+
+
+def _good(rounds: Iterable[Round], *rows: str) -> list[Round]:
+    """Rounds with all of these rows; those that had the core to themselves, if there are any."""
+    whole = [each for each in rounds if all(row in each for row in rows)]
+    quiet = [each for each in whole if all(each[row].others_share <= MAX_OTHERS_SHARE for row in rows)]
+    return quiet or whole
+
+
+def _busiest(figures: Figures) -> float | None:
+    return figures.busiest_worker_share
+
+
+def _idle_mb(figures: Figures) -> float | None:
+    return None if figures.idle_pss_bytes is None else figures.idle_pss_bytes / MB
 
 
 def _median(rounds: Iterable[Round], row: str, pick: Callable[[Figures], float | None]) -> float | None:
-    values = [value for each in rounds if row in each and (value := pick(each[row])) is not None]
+    values = [value for each in _good(rounds, row) if (value := pick(each[row])) is not None]
     return statistics.median(values) if values else None
 
 
@@ -82,8 +126,13 @@ def _number(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}f}"
 
 
-def _remarks(rounds: Iterable[Round], row: str) -> list[str]:
+def _remarks(rounds: Sequence[Round], row: str) -> list[str]:
     seen: dict[str, None] = {}
+    if left_out := sum(row in each for each in rounds) - len(_good(rounds, row)):
+        seen[f"{left_out} rounds left out, as others had its core"] = None
+    others_share = _median(rounds, row, lambda each: each.others_share)
+    if others_share is not None and others_share > MAX_OTHERS_SHARE:
+        seen[f"others had its core for {others_share:.0%} of the time"] = None
     for each in rounds:
         if row in each:
             seen.update((f"INVALID: {fault}", None) for fault in each[row].faults)

@@ -13,12 +13,11 @@ from typing import Any
 from bench.load import Load, Result, load
 from bench.scenarios import AUDIO_PER_S, FPS, MESSAGES_PER_S, Scenario
 from bench.servers import Contestant, RunningServer, pump_p99_ms, pump_rounds, serving
-from bench.usage import Memory, cpu_s, memory, waited_s
+from bench.usage import Memory, core_s, cpu_s, memory
 
 READY_DEADLINE_S = 60.0
 MAX_GENERATOR_SHARE = 0.7
 MIN_DELIVERED = 0.95
-MAX_WAITED_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,13 @@ class Figures:
     connections: int = 0
     memory: Memory | None = None
     """Growth since the server stood idle."""
+    idle_pss_bytes: int | None = None
+    """Of all processes of the server, before anybody connected."""
+    busiest_worker_share: float | None = None
+    """CPU of the worker that took most, as a share of a core."""
     pump_p99_ms: float | None = None
+    others_share: float = 0.0
+    """How much of the server's core others took: figures are worth little then, as late rounds are fewer."""
     faults: tuple[str, ...] = ()
     """Why the figures must not be used."""
     notes: tuple[str, ...] = ()
@@ -77,17 +82,24 @@ def measure(scenario: Scenario, contestant: Contestant, cores: Cores, seconds: f
             watched = stack.enter_context(
                 load("idle", window | {"connections": scenario.idle}, cores.generator),
             )
-            return _watch(scenario, contestant, server, watched, memory_before=memory_before, seconds=seconds)
+            return _watch(scenario, contestant, server, watched, cores, memory_before=memory_before, seconds=seconds)
         media = _media(scenario)
         if not scenario.viewers:
             watched = stack.enter_context(load("publish", window | media, cores.generator))
-            return _watch(scenario, contestant, server, watched, memory_before=memory_before, seconds=seconds)
+            return _watch(scenario, contestant, server, watched, cores, memory_before=memory_before, seconds=seconds)
         publishers = stack.enter_context(load("publish", window | media | {"seconds": 0}, cores.generator))
         publishers.wait_for("ready", READY_DEADLINE_S)
         viewers = {"connections": scenario.viewers} | scenario.options
         watched = stack.enter_context(load("play", window | media | viewers, cores.generator))
         return _watch(
-            scenario, contestant, server, watched, memory_before=memory_before, seconds=seconds, publishers=publishers
+            scenario,
+            contestant,
+            server,
+            watched,
+            cores,
+            memory_before=memory_before,
+            seconds=seconds,
+            publishers=publishers,
         )
 
 
@@ -101,6 +113,7 @@ def _watch(
     contestant: Contestant,
     server: RunningServer,
     watched: Load,
+    cores: Cores,
     *,
     memory_before: Memory,
     seconds: float,
@@ -108,20 +121,20 @@ def _watch(
 ) -> Figures:
     watched.wait_for("window_start", READY_DEADLINE_S)
     rounds_before = pump_rounds(server.metrics_url)
-    waited_before_s = waited_s(server.pid)
+    workers_before_s = {pid: cpu_s(pid) for pid in server.worker_pids}
     server_before_s, publishers_before_s = cpu_s(server.pid), _own_cpu_s(publishers)
+    core_before_s = _core_s(cores)
     time.sleep(seconds / 2)
     memory_growth = memory(server.pid) - memory_before
     watched.wait_for("window_end", seconds + READY_DEADLINE_S)
     server_s, publishers_s = cpu_s(server.pid) - server_before_s, _own_cpu_s(publishers) - publishers_before_s
-    waited_share = (waited_s(server.pid) - waited_before_s) / seconds
+    workers_s = [cpu_s(pid) - before_s for pid, before_s in workers_before_s.items()]
+    others_s = _core_s(cores) - core_before_s - server_s
     rounds_after = pump_rounds(server.metrics_url)
     result = watched.result()
     published = None if publishers is None else publishers.stop()
     window_s, generators_s = float(result["window_s"]), float(result["cpu_s"]) + publishers_s
     faults, notes = _faults(result, published, generators_s / window_s)
-    if waited_share > MAX_WAITED_SHARE:
-        notes = (*notes, f"others on its core: waited {waited_share:.0%}")
     return Figures(
         scenario=scenario.name,
         row=contestant.name,
@@ -130,11 +143,18 @@ def _watch(
         generator_share=generators_s / window_s,
         connections=int(result["connections"]) + (scenario.streams if publishers else 0),
         memory=memory_growth,
+        idle_pss_bytes=memory_before.pss_bytes + memory_before.memfd_bytes if scenario.idle else None,
+        busiest_worker_share=max(workers_s) / window_s if workers_s else None,
         pump_p99_ms=pump_p99_ms(rounds_before, rounds_after),
+        others_share=max(0.0, others_s / window_s),
         faults=faults,
         notes=notes,
         **_viewing(scenario, result),
     )
+
+
+def _core_s(cores: Cores) -> float:
+    return 0.0 if cores.server is None else core_s(cores.server)
 
 
 def _own_cpu_s(publishers: Load | None) -> float:

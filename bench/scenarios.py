@@ -12,6 +12,18 @@ MESSAGES_PER_S = FPS + AUDIO_PER_S
 
 FAN_OUT_ROWS = ("nginx", "penstock", "penstock frame", "floor message", "floor frame")
 SERVER_ROWS = ("nginx", "penstock")
+# One and two workers are neighbours, as one is measured against the other. By `auto` two have more time to spare and
+# send audio sooner; by `frame` both send as often.
+WORKERS_FAN_OUT_ROWS = (
+    "nginx",
+    "penstock",
+    "penstock 2 workers",
+    "penstock frame",
+    "penstock frame 2 workers",
+    "floor message",
+    "floor frame",
+)
+WORKERS_ROWS = ("nginx", "penstock", "penstock 2 workers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +49,8 @@ SCENARIOS = {
     for each in (
         Scenario("fanout-1", "one 4 Mbit/s stream to one viewer", FAN_OUT_ROWS, viewers=1),
         Scenario("fanout-200", "one 4 Mbit/s stream to 200 viewers", FAN_OUT_ROWS, viewers=200),
-        Scenario("fanout-500", "one 4 Mbit/s stream to 500 viewers", FAN_OUT_ROWS, viewers=500),
-        Scenario("fanout-1000", "one 4 Mbit/s stream to 1000 viewers", FAN_OUT_ROWS, viewers=1000),
+        Scenario("fanout-500", "one 4 Mbit/s stream to 500 viewers", WORKERS_FAN_OUT_ROWS, viewers=500),
+        Scenario("fanout-1000", "one 4 Mbit/s stream to 1000 viewers", WORKERS_FAN_OUT_ROWS, viewers=1000),
         Scenario(
             "flush-500",
             "one 4 Mbit/s stream to 500 viewers by each flush policy",
@@ -59,12 +71,37 @@ SCENARIOS = {
         Scenario(
             "ingest-view-200",
             "200 publishers of 1 Mbit/s, one viewer each",
-            SERVER_ROWS,
+            WORKERS_ROWS,
             streams=200,
             viewers=200,
             video_bps=1_000_000,
         ),
-        Scenario("idle-1000", "1000 connections that only connect", SERVER_ROWS, streams=0, idle=1000),
+        Scenario(
+            "streams-50",
+            "50 publishers of 1 Mbit/s, ten viewers each",
+            WORKERS_ROWS,
+            streams=50,
+            viewers=500,
+            video_bps=1_000_000,
+        ),
+        # With odd numbers of publishers, since connections go to two workers in turn.
+        Scenario(
+            "apart-201",
+            "201 publishers of 1 Mbit/s, one viewer each, in the other of two workers",
+            WORKERS_ROWS,
+            streams=201,
+            viewers=201,
+            video_bps=1_000_000,
+        ),
+        Scenario(
+            "apart-51",
+            "51 publishers of 1 Mbit/s, ten viewers each, half of them in the other of two workers",
+            WORKERS_ROWS,
+            streams=51,
+            viewers=510,
+            video_bps=1_000_000,
+        ),
+        Scenario("idle-1000", "1000 connections that only connect", WORKERS_ROWS, streams=0, idle=1000),
         Scenario(
             "join-100",
             "100 viewers that join a running 4 Mbit/s stream at 25/s",

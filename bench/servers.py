@@ -1,7 +1,8 @@
 """The servers that are measured side by side: their command lines and configurations, in one table.
 
-Owns start and stop of one server on a free loopback port, with a folder of its own. Each is a fresh process, so that
-memory is that of the run in hand. A server that is not installed is left out by the caller: `is_installed` says so.
+Owns start and stop of one server on a free loopback port, with a folder of its own. Each is started anew, so that
+memory is that of the run in hand, and may be several processes: whoever measures takes its pid and all below it. A
+server that is not installed is left out by the caller: `is_installed` says so.
 """
 
 import os
@@ -12,7 +13,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,11 @@ from pathlib import Path
 from tests.support.nginx_rtmp import MODULE_PATHS
 from tests.support.processes import ProgramMissing, RunningProgram, find_program, free_port, running
 
+from bench.usage import command_line, with_descendants
+
 START_DEADLINE_S = 15.0
+READY_LOOK_S = 0.05
+WORKER_MODULE = "penstock.serve.worker"
 PENSTOCK = Path(sys.executable).with_name("penstock")
 PUMP_ROUND_METRIC = "penstock_pump_round_seconds"
 
@@ -68,7 +73,7 @@ class Contestant:
     """One row of the table: a server in one configuration, or the floor at one flush policy.
 
     `floor` is the row of the floor that sends as often, None if how often follows the load; `flush` is how this row
-    sends, where it can be told.
+    sends, where it can be told. `one_worker` is the row of the same server with one worker, where there are more.
     """
 
     name: str
@@ -78,6 +83,8 @@ class Contestant:
     by: str = "sendfile"
     config: str = ""
     record: str = "none"
+    workers: int = 1
+    one_worker: str | None = None
 
 
 CONTESTANTS = {
@@ -85,7 +92,17 @@ CONTESTANTS = {
     for each in (
         Contestant("nginx", "nginx", floor="floor message", config=NGINX_CONFIG),
         Contestant("penstock", "penstock", config=PENSTOCK_QUIET),
+        Contestant("penstock 2 workers", "penstock", config=PENSTOCK_QUIET, workers=2, one_worker="penstock"),
         Contestant("penstock frame", "penstock", floor="floor frame", flush="frame", config=PENSTOCK_QUIET),
+        Contestant(
+            "penstock frame 2 workers",
+            "penstock",
+            floor="floor frame",
+            flush="frame",
+            config=PENSTOCK_QUIET,
+            workers=2,
+            one_worker="penstock frame",
+        ),
         Contestant(
             "penstock frame, no ring", "penstock", floor="floor frame", flush="frame", config=PENSTOCK_WITHOUT_RING
         ),
@@ -109,7 +126,13 @@ class RunningServer:
 
     @property
     def pid(self) -> int:
+        """Of the process that was started; there may be others below it."""
         return self.program.pid
+
+    @property
+    def worker_pids(self) -> list[int]:
+        """Of the processes that serve media, where the server has them apart."""
+        return [pid for pid in with_descendants(self.pid) if WORKER_MODULE in command_line(pid)]
 
 
 def command_of(contestant: Contestant, folder: Path, port: int, http_port: int) -> list[str]:
@@ -123,6 +146,7 @@ def command_of(contestant: Contestant, folder: Path, port: int, http_port: int) 
         config = contestant.config.format(flush=contestant.flush)
         command = [str(PENSTOCK), "serve", "--config", f"{config_path}", "--rtmp", f"127.0.0.1:{port}"]
         command += ["--http", f"127.0.0.1:{http_port}", "--data", f"{folder}/data", "--record", contestant.record]
+        command += ["--workers", f"{contestant.workers}"]
     config_path.write_text(config, encoding="utf-8")
     return command
 
@@ -149,14 +173,44 @@ def serving(contestant: Contestant, cpu: int | None) -> Iterator[RunningServer]:
     port, http_port = free_port(), free_port()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
         folder = Path(name)
-        with running(command_of(contestant, folder, port, http_port), folder / "output.log") as program:
-            if cpu is not None:
-                os.sched_setaffinity(program.pid, {cpu})
+        with ExitStack() as stack:
+            with _on_core(cpu):
+                command = command_of(contestant, folder, port, http_port)
+                program = stack.enter_context(running(command, folder / "output.log"))
             program.wait_for_port(port, START_DEADLINE_S)
-            metrics_url = f"http://127.0.0.1:{http_port}/metrics" if contestant.program == "penstock" else None
+            metrics_url = None
+            if contestant.program == "penstock":
+                # Its port accepts before its workers are there.
+                _wait_until_ready(program, f"http://127.0.0.1:{http_port}/readyz")
+                metrics_url = f"http://127.0.0.1:{http_port}/metrics"
             # The first connection above opens modules and buffers; none of it belongs to the load.
             time.sleep(0.3)
             yield RunningServer(port, program, metrics_url)
+
+
+@contextmanager
+def _on_core(cpu: int | None) -> Iterator[None]:
+    """Whatever is started in the block runs on this core, with all that it starts itself, however soon."""
+    if cpu is None:
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def _wait_until_ready(program: RunningProgram, url: str) -> None:
+    give_up_at = time.monotonic() + START_DEADLINE_S
+    while time.monotonic() < give_up_at:
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except OSError:
+            time.sleep(READY_LOOK_S)
+    raise program.failure(f"not ready within {START_DEADLINE_S:g} s")
 
 
 def pump_rounds(metrics_url: str | None) -> dict[float, int]:

@@ -2,11 +2,11 @@
 
 Waves of publishers and viewers come, are checked, and go, some politely and some by being killed; recording, facts and
 JSON logs are on. Between waves, when the server should hold nothing, its memory and descriptors are read. Ends with
-status 1 if a message was lost or damaged, or if anything grew. Run: `python -m bench.soak [--minutes 10]`.
+status 1 if a message was lost or damaged, or if anything grew. With `--kill-every-s` workers are killed at random under
+a crowd that comes back (`soak_kills`). Run: `python -m bench.soak [--minutes 10] [--workers 2] [--kill-every-s 10]`.
 """
 
 import argparse
-import os
 import statistics
 import sys
 import time
@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 from bench.load import load
 from bench.servers import CONTESTANTS, PENSTOCK_ALL_ON, RunningServer, serving
-from bench.usage import memory
+from bench.soak_kills import run_with_kills
+from bench.usage import descriptors, memory
 
 STREAMS = 5
 VIEWERS = 60
@@ -37,7 +38,7 @@ class Rest:
 
 def rest_of(server: RunningServer) -> Rest:
     held = memory(server.pid)
-    return Rest(held.pss_bytes, held.memfd_bytes, len(os.listdir(f"/proc/{server.pid}/fd")))
+    return Rest(held.pss_bytes, held.memfd_bytes, descriptors(server.pid))
 
 
 def wave(server: RunningServer, number: int) -> dict[str, int]:
@@ -63,11 +64,16 @@ def wave(server: RunningServer, number: int) -> dict[str, int]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long to go on")
+    parser.add_argument("--workers", type=int, default=1, help="media workers of the server")
+    parser.add_argument("--kill-every-s", type=float, help="kill a worker at random each so often")
     arguments = parser.parse_args()
+    if arguments.kill_every_s is not None:
+        return soak_with_kills(arguments.workers, 60 * arguments.minutes, arguments.kill_every_s)
     ends_at = time.monotonic() + 60 * arguments.minutes
     rests: list[Rest] = []
     faults: list[str] = []
-    with serving(replace(CONTESTANTS["penstock all on"], config=SHORT_GRACE), cpu=None) as server:
+    contestant = replace(CONTESTANTS["penstock all on"], config=SHORT_GRACE, workers=arguments.workers)
+    with serving(contestant, cpu=None) as server:
         number = 0
         while time.monotonic() < ends_at or len(rests) < WARM_WAVES + 2:
             number += 1
@@ -81,14 +87,35 @@ def main() -> int:
                 flush=True,
             )
             faults += [f"wave {number}: {count} {name}" for name, count in counts.items() if count]
-    faults += growth(rests[WARM_WAVES:])
+    faults += growth(rests[WARM_WAVES:], arguments.workers)
     for fault in faults:
         print(fault)
     print("soak failed" if faults else f"soak passed: {number} waves, {number * VIEWERS} viewers")
     return 1 if faults else 0
 
 
-def growth(rests: list[Rest]) -> list[str]:
+def soak_with_kills(workers: int, seconds: float, kill_every_s: float) -> int:
+    """One crowd all the time. What workers hold cannot grow from one life to the next, but nothing may be left."""
+    with serving(replace(CONTESTANTS["penstock all on"], workers=workers), cpu=None) as server:
+        time.sleep(QUIET_S)
+        before = rest_of(server)
+        faults = run_with_kills(server, seconds, kill_every_s)
+        # The default grace of those publishers that were cut off in the end.
+        time.sleep(12.0 + QUIET_S)
+        after = rest_of(server)
+        print(f"before: {before}\nafter:  {after}")
+    if after.memfd_bytes:
+        faults.append(f"{after.memfd_bytes} bytes of segments are left behind")
+    # Each worker may have a file of facts open.
+    if after.descriptors > before.descriptors + 4:
+        faults.append(f"descriptors grew from {before.descriptors} to {after.descriptors}")
+    for fault in faults[:50]:
+        print(fault)
+    print("soak with kills failed" if faults else "soak with kills passed")
+    return 1 if faults else 0
+
+
+def growth(rests: list[Rest], workers: int) -> list[str]:
     """What the last third of the rests holds more than the first third."""
     third = max(1, len(rests) // 3)
     found = []
@@ -98,10 +125,10 @@ def growth(rests: list[Rest]) -> list[str]:
         found.append(f"memory grew from {before / 1e6:.1f} to {after / 1e6:.1f} MB")
     if rests[-1].memfd_bytes:
         found.append(f"{rests[-1].memfd_bytes} bytes of segments are left behind")
-    # One file of facts may be open or not.
-    descriptors = [statistics.median(rest.descriptors for rest in part) for part in (rests[:third], rests[-third:])]
-    if descriptors[1] > descriptors[0] + 1:
-        found.append(f"descriptors grew from {descriptors[0]:g} to {descriptors[1]:g}")
+    # One file of facts of each worker may be open or not.
+    first, last = (statistics.median(rest.descriptors for rest in part) for part in (rests[:third], rests[-third:]))
+    if last > first + workers:
+        found.append(f"descriptors grew from {first:g} to {last:g}")
     return found
 
 

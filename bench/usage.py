@@ -43,12 +43,23 @@ def with_descendants(pid: int) -> list[int]:
     return found
 
 
+def command_line(pid: int) -> list[str]:
+    """The words that a process was started with; none if it is gone."""
+    return _text(PROC / str(pid) / "cmdline").split("\0")
+
+
 def cpu_s(pid: int) -> float:
     """User and system time of a process and its descendants.
 
     The scheduler's clock is in ns but forgets threads that ended; the other counts in ticks and forgets none.
     """
     return sum(max(_scheduled_s(each, RAN), _ticked_s(each) - 2 / TICKS_PER_S) for each in with_descendants(pid))
+
+
+def core_s(cpu: int) -> float:
+    """How long a core has worked since the machine began, interrupts included: processes are charged for those too."""
+    found = re.search(rf"^cpu{cpu} (\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+)", _text(PROC / "stat"), re.MULTILINE)
+    return sum(map(int, found.groups())) / TICKS_PER_S if found else 0.0
 
 
 def waited_s(pid: int) -> float:
@@ -60,6 +71,11 @@ def memory(pid: int) -> Memory:
     """What a process and its descendants hold."""
     pids = with_descendants(pid)
     return Memory(sum(map(_pss_bytes, pids)), _memfd_bytes(pids), socket_bytes())
+
+
+def descriptors(pid: int) -> int:
+    """How many a process and its descendants have open."""
+    return sum(len(_entries(PROC / str(each) / "fd")) for each in with_descendants(pid))
 
 
 def socket_bytes() -> int:
