@@ -42,7 +42,7 @@ class Migrated:
 
     def __init__(self, folder: Path, spark: SparkSession) -> None:
         with tarfile.open(GOLDEN) as archive:
-            archive.extractall(folder, filter="data")
+            archive.extractall(folder)
         self.data, self.spark, self.said = folder / "data", spark, io.StringIO()
         self.storage = Storage(self.data / "lake")
         self.older = read_older(self.storage)

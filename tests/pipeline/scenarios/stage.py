@@ -48,8 +48,8 @@ class Up:
         return [json.loads(line) for line in self.program.log_text().split("\n")[:-1]]
 
     def children(self) -> dict[int, str]:
-        """Its processes by number with their names, and the processes of those."""
-        return descendants(self.program.pid)
+        """Its processes by number with their names, and the processes of those; without those that serve."""
+        return {pid: name for pid, name in descendants(self.program.pid).items() if not _serves(pid)}
 
 
 @contextmanager
@@ -106,6 +106,15 @@ def descendants(pid: int) -> dict[int, str]:
             found[child] = name
             waiting.append(child)
     return found
+
+
+def _serves(pid: int) -> bool:
+    """Whether a process is a worker of the server, or its web process."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return b"penstock.serve.worker" in words or b"penstock.web" in words
 
 
 def niceness(pid: int) -> int:
