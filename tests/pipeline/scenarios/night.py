@@ -1,12 +1,14 @@
 """A night with a crash: a server is killed under load and started again, with clients that count for themselves."""
 
 import asyncio
+import os
+import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.pipeline.scenarios.counting import CountingViewer, ask_for, now
-from tests.pipeline.scenarios.stage import Row, facts_of, hidden, rows
+from tests.pipeline.scenarios.stage import Row, descendants, facts_of, hidden, rows
 from tests.support.penstock_server import PenstockServer, penstock_server
 from tests.support.raw_clients import RawClients
 from tests.support.raw_media import Broadcast
@@ -72,6 +74,12 @@ class Night:
         return [(row, self.cut_off[int(names[row["view_id"]])]) for row in self.of_boot(1, "silver.views")]
 
 
+def _kill_all_of(server: PenstockServer) -> None:
+    """As a power cut does. A supervisor that is killed alone leaves workers that serve on for a while."""
+    for pid in (server.program.pid, *descendants(server.program.pid)):
+        os.kill(pid, signal.SIGKILL)
+
+
 async def _watch_until_killed(server: PenstockServer) -> tuple[float, CountingBroadcast, list[CountingViewer]]:
     async with RawClients(server.port) as clients:
         publisher, stream_id = await clients.publisher(STREAM)
@@ -82,7 +90,7 @@ async def _watch_until_killed(server: PenstockServer) -> tuple[float, CountingBr
         for viewer in viewers:
             await viewer.until_picture()
         await asyncio.sleep(WATCHED_S)
-        server.program.process.kill()
+        _kill_all_of(server)
         killed_at = now()
         for viewer in viewers:
             await viewer.client.until_closed()
