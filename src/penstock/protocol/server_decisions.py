@@ -177,6 +177,14 @@ class ServerDecisions(Session):
         for stream in list(self._streams.values()):
             self._end(stream, EndReason.CONNECTION_LOST)
 
+    def hold(self) -> None:
+        """Read no further: what comes next depends on what the shell has yet to learn about a play."""
+        self._is_held = True
+
+    def go_on(self) -> None:
+        """Read on after `hold`."""
+        self._is_held = False
+
     def _decide_connect(self, signal: ConnectionSignal) -> Connect:
         if self._connect is None:
             raise MisuseError(f"no connect is to be decided on a connection that is {self._state.value}")

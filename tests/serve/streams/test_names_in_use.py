@@ -284,6 +284,15 @@ def test_a_play_that_is_granted_later_begins_then() -> None:
     assert [payload[5:] for _, payload in media(heard)] == [b"k0"]
 
 
+def test_a_pause_right_behind_a_play_is_heard_when_the_play_is_granted() -> None:
+    on, names, viewer = published_and_played()
+    viewer.say(command("pause", 4.0, None, True, 0.0, stream_id=1))
+    assert codes(viewer.hear()) == []
+    names.answer()
+    on.loop.settle()
+    assert codes(viewer.hear()) == [*PLAYING, "NetStream.Pause.Notify"]
+
+
 def test_a_play_that_is_granted_before_the_stream_is_there_waits_for_it() -> None:
     on, names = undecided()
     viewer = on.viewer()

@@ -456,10 +456,15 @@ class Broker:
         connection.plays[event.stream_id] = viewer
         self._refit_plays(connection, but=viewer)
         answer = partial(self._play_decided, request, viewer)
+        # A pause right behind it is of a play that has begun, if it can.
+        connection.session.hold()
         self.registry.watch(request.key, request.app.max_viewers_per_stream, answer)
 
     def _play_decided(self, request: Request, viewer: Viewer, seat: SeatAnswer) -> None:
         connection, key, app = viewer.connection, request.key, request.app
+        if not connection.is_closed:
+            connection.session.go_on()
+            connection.request_turn()
         if connection.plays.get(viewer.stream_id) is not viewer:
             if seat.is_admitted:
                 self.registry.unwatch(key)
