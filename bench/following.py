@@ -9,7 +9,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from penstock.media.frame import Frame, FrameKind, frame_of
@@ -19,7 +19,7 @@ from penstock.relay.follows import Follows, StreamChanged
 from penstock.relay.log import LogBudget, StreamLog
 from penstock.relay.readable_log import Flush, LogLimits
 from penstock.relay.segment import SegmentBuffer
-from penstock.serve.sending.memfd import MemfdStore
+from penstock.serve.sending.memfd import FollowedBuffer, MemfdStore
 from penstock.serve.streams.broker import shared_encoders
 
 FLUSHES = 5000
@@ -42,28 +42,13 @@ class Figures:
     message_bytes: float
 
 
-class ReadOnlyBuffer:
+def open_again(descriptor: int) -> FollowedBuffer:
     """A segment of another process, here of the same one."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = os.dup(descriptor)
-
-    @property
-    def descriptor(self) -> int | None:
-        return self._descriptor
-
-    def append(self, pieces: Sequence[bytes]) -> None:
-        raise NotImplementedError
-
-    def read(self, offset: int, size: int) -> bytes:
-        return os.pread(self._descriptor, size, offset)
-
-    def close(self) -> None:
-        os.close(self._descriptor)
+    return FollowedBuffer(os.dup(descriptor))
 
 
 def open_segment(descriptor: int) -> SegmentBuffer:
-    return ReadOnlyBuffer(descriptor)
+    return open_again(descriptor)
 
 
 def frames() -> list[tuple[Frame, Frame]]:
