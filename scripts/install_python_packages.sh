@@ -42,4 +42,4 @@ echo "setup: installing Python packages into $venv"
 pip_install "the pinned pip" "$(grep '^pip==' "$constraints")"
 # venv brings a setuptools of its own; naming it here holds that one to its pin too.
 pip_install "Penstock with its extras" --constraint "$constraints" --build-constraint "$constraints" \
-    --editable '.[dev,pipeline,tools]' setuptools
+    --editable '.[dev,pipeline,tools,web]' setuptools

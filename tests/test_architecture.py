@@ -26,12 +26,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "facts_schema": {"facts"},
     "pipeline_figures": set(),
     "config_units": set(),
-    "config": {"errors", "config_units"},
-    "config_sources": {"errors", "config_units", "config"},
+    "config": {"errors", "config_units", "access"},
+    "config_sources": {"errors", "config_units", "config", "access"},
     "amf": {"errors", "facts", "config"},
     "logs": {"amf"},
     "control": {"errors"},
-    "web": {"errors", "facts", "pipeline_figures", "config", "logs", "control"},
+    "access": {"errors"},
+    "web": {
+        "errors",
+        "facts",
+        "pipeline_figures",
+        "config_units",
+        "config",
+        "config_sources",
+        "logs",
+        "control",
+        "access",
+    },
     "protocol": {"errors", "facts", "config", "amf"},
     "media": {"errors", "facts", "config", "amf"},
     "relay": {"errors", "facts", "config", "amf", "protocol", "media"},
@@ -44,6 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "config_sources",
         "logs",
         "control",
+        "access",
         "amf",
         "protocol",
         "media",
@@ -60,6 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "config",
         "config_sources",
         "logs",
+        "access",
         "serve",
         "pipeline",
     },
@@ -120,7 +133,7 @@ MAX_MODULES = 16
 """Of a folder: past about a dozen it has rooms."""
 FOLDERS_WITHOUT_ROOMS = {"protocol", "media"}
 """Larger ones, which are flat: the layers of the protocol, and one codec to a module."""
-PURE = {"errors", "facts", "pipeline_figures", "control", "amf", "protocol", "media", "relay"}
+PURE = {"errors", "facts", "pipeline_figures", "access", "control", "amf", "protocol", "media", "relay"}
 IMPURE_MODULES = {
     "asyncio",
     "socket",

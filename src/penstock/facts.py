@@ -137,6 +137,8 @@ class PublishStarted(Fact):
     publishing_type: str
     dimensions: str | None
     """The parameters of its URL that the operator named, as a JSON object of strings; None: it has none of them."""
+    auth_subject: str | None
+    """Whom its key or token names; None: nobody was asked for one."""
 
 
 @dataclass(frozen=True)

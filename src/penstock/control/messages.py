@@ -283,7 +283,36 @@ class Entrance(Message, frozen=True):
     connections: int
 
 
-# From a worker to web.
+class Reloaded(Message, frozen=True):
+    """To `AskReload`. The new configuration comes by `Reload`, as for everybody."""
+
+    request: int
+    complaint: str | None
+    """None: it is in force."""
+
+
+class Origins(Message, frozen=True):
+    """Where each value of the configuration comes from that no default gave, by dotted key."""
+
+    origins: dict[str, str]
+
+
+# From web to the supervisor.
+
+
+class Drain(Message, frozen=True):
+    """Take no new connections, and end as for SIGTERM when empty or late."""
+
+    within_s: float
+
+
+class AskReload(Message, frozen=True):
+    """Read the configuration anew. Answered by `Reloaded`."""
+
+    request: int
+
+
+# From a worker to web; what else these two tell each other is in `live`.
 
 
 class HttpConnection(Message, frozen=True):
@@ -311,5 +340,5 @@ ToWorker = (
 FromWorker = (
     Ready | Failed | Alive | Left | FromProxy | Unlinked | Claim | Begun | Ended | Yielded | Watch | Unwatch | LastSeen
 )
-ToWeb = Welcome | Listening | Linked | PastFigures | Figures | Entrance | Reload | Stop
-FromWeb = Ready | Failed | Alive
+ToWeb = Welcome | Listening | Linked | PastFigures | Figures | Entrance | Origins | Reload | Reloaded | Stop
+FromWeb = Ready | Failed | Alive | Drain | AskReload

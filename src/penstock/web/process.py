@@ -87,6 +87,10 @@ class WebProcess:
                 serving.board.figures(message, time.monotonic())
             case Entrance():
                 serving.board.entrance(message)
+            case messages.Origins():
+                serving.origins = message.origins
+            case messages.Reloaded():
+                serving.reloaded = message
             case Listening():
                 self._listen(serving, _socket_of(descriptors))
             case Linked():
@@ -187,6 +191,8 @@ class _Serving:
         self._http = config.http
         self.connections = HttpConnections(_behind_proxies(self._site, config), time.monotonic)
         self._own_port: OwnPort | None = None
+        self.origins: dict[str, str] = {}
+        self.reloaded: messages.Reloaded | None = None
 
     @property
     def has_own_port(self) -> bool:

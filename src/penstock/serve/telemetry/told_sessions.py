@@ -77,6 +77,7 @@ class ToldPublication:
             stream=stream,
             publishing_type=text(publishing_type),
             dimensions=live_stream.dimensions,
+            auth_subject=None,
         )
 
     def sample(self, now: float, viewers_sent_bytes: int, viewers_watched_us: int) -> facts.StreamSample:
