@@ -47,7 +47,7 @@ def backend() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/auth", OneBackend.asked
+        yield f"http://127.0.0.1:{server.server_port}/auth?t=hunter2", OneBackend.asked
     finally:
         server.shutdown()
         thread.join()
