@@ -17,6 +17,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from penstock.config import Config
 from penstock.control import messages
+from penstock.control.live import AccessQuestion
 from penstock.control.messages import (
     Alive,
     Entrance,
@@ -29,8 +30,9 @@ from penstock.control.messages import (
     ToWeb,
     Welcome,
 )
-from penstock.errors import MalformedInput
+from penstock.errors import ConfigError, MalformedInput
 from penstock.logs import configure_logs, get_logger
+from penstock.web.access.desk import AccessDesk
 from penstock.web.asgi import App
 from penstock.web.board import Board
 from penstock.web.http_connections import HttpConnections, refuse
@@ -52,7 +54,7 @@ class WebProcess:
 
     def __init__(self, supervisor: socket.socket) -> None:
         self._link: Link[ToWeb] = Link(supervisor, decoder_of(ToWeb), self._on_message, lambda: self._end(0))
-        self._workers: dict[int, Link[HttpConnection]] = {}
+        self._workers: dict[int, Link[HttpConnection | AccessQuestion]] = {}
         self._serving: _Serving | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -65,6 +67,8 @@ class WebProcess:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            if self._serving is not None:
+                await self._serving.access.close()
             self._link.close()
             for link in self._workers.values():
                 link.close()
@@ -105,7 +109,7 @@ class WebProcess:
     def _begin(self, welcome: Welcome) -> None:
         try:
             self._serving = _Serving(welcome)
-        except ValueError as error:
+        except (ValueError, ConfigError) as error:
             # Nothing can be logged as the operator wants it, without a configuration.
             configure_logs("info", "auto")
             self._fail(str(error))
@@ -131,15 +135,31 @@ class WebProcess:
             known.close()
         # A worker that ends is replaced, and with it its link: nothing is to be done before.
         self._workers[worker] = Link(
-            _socket_of(descriptors), decoder_of(HttpConnection), self._on_connection, lambda: None
+            _socket_of(descriptors),
+            decoder_of(HttpConnection | AccessQuestion),
+            lambda message, beside: self._on_worker(worker, message, beside),
+            lambda: None,
         )
 
-    def _on_connection(self, message: HttpConnection, descriptors: tuple[int, ...]) -> None:
-        connection = _socket_of(descriptors)
-        if self._serving is None:
-            refuse(connection)
-        else:
-            self._serving.connections.offer(connection, message.address, message.scheme)
+    def _on_worker(self, worker: int, message: HttpConnection | AccessQuestion, descriptors: tuple[int, ...]) -> None:
+        serving = self._serving
+        match message:
+            case HttpConnection():
+                connection = _socket_of(descriptors)
+                if serving is None:
+                    refuse(connection)
+                else:
+                    serving.connections.offer(connection, message.address, message.scheme)
+            case AccessQuestion():
+                if serving is not None:
+                    self._start(self._answer(serving, self._workers[worker], message))
+            case _:
+                assert_never(message)
+
+    async def _answer(
+        self, serving: "_Serving", worker: Link[HttpConnection | AccessQuestion], question: AccessQuestion
+    ) -> None:
+        worker.send(await serving.access.answer(question))
 
     async def _serve(self, serving: "_Serving") -> None:
         self._start(serving.connections.run())
@@ -191,6 +211,7 @@ class _Serving:
         self._http = config.http
         self.connections = HttpConnections(_behind_proxies(self._site, config), time.monotonic)
         self._own_port: OwnPort | None = None
+        self.access = AccessDesk(config, os.environ)
         self.origins: dict[str, str] = {}
         self.reloaded: messages.Reloaded | None = None
 
@@ -220,7 +241,8 @@ class _Serving:
             self._own_port.certificate.reload()
         try:
             config = Config.model_validate(values)
-        except ValueError as error:
+            self.access.reload(config)
+        except (ValueError, ConfigError) as error:
             get_logger().warning("configuration not reloaded", reason=str(error))
         else:
             self.connections.app = _behind_proxies(self._site, config)
