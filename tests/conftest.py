@@ -42,6 +42,7 @@ COMPUTES: Final = (
     "serve/connections",
     "serve/sending",
     "serve/streams",
+    "serve/streams/access",
 )
 WAITS: Final = (
     "bench",
