@@ -112,7 +112,7 @@ class Program:
         self.server = Server(settings, self.registry, self.observer, store=store, ring=self._ring, reactor=reactor)
         self.server.trace_of = partial(message_trace, hex_dump_bytes=config.logs.hex_dump_bytes)
         if self._recorder is not None:
-            self.server.broker.recording_id_of = self._recorder.recording_id_of
+            self.server.broker.publishing.recording_id_of = self._recorder.recording_id_of
         self.server.broker.peers.ask_for_link = lambda peer: send(Unlinked(peer))
         self._tls = _tls_of(config.tls)
         self._https = _tls_of(config.http)
