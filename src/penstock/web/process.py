@@ -30,8 +30,9 @@ from penstock.control.messages import (
     ToWeb,
     Welcome,
 )
-from penstock.errors import MalformedInput
+from penstock.errors import ConfigError, MalformedInput
 from penstock.logs import configure_logs, get_logger
+from penstock.web.access.desk import AccessDesk
 from penstock.web.asgi import App
 from penstock.web.board import Board
 from penstock.web.http_connections import HttpConnections, refuse
@@ -67,6 +68,8 @@ class WebProcess:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            if self._serving is not None:
+                await self._serving.access.close()
             self._link.close()
             for link in self._workers.values():
                 link.close()
@@ -107,7 +110,7 @@ class WebProcess:
     def _begin(self, welcome: Welcome) -> None:
         try:
             self._serving = _Serving(welcome)
-        except ValueError as error:
+        except (ValueError, ConfigError) as error:
             # Nothing can be logged as the operator wants it, without a configuration.
             configure_logs("info", "auto")
             self._fail(str(error))
@@ -139,8 +142,10 @@ class WebProcess:
     def _lose_link(self, worker: int) -> None:
         """A worker that ends is replaced, and with it its link."""
         link = self._workers.pop(worker, None)
-        if link is not None and self._serving is not None:
-            link.close()
+        if link is None:
+            return
+        link.close()
+        if self._serving is not None:
             self._serving.happenings.worker_lost(worker, _now())
 
     def _on_worker(self, worker: int, message: WorkerToWeb, descriptors: tuple[int, ...]) -> None:
@@ -156,9 +161,13 @@ class WebProcess:
                 if serving is not None:
                     serving.happenings.receive(worker, message, _now())
             case AccessQuestion():
-                pass
+                if serving is not None:
+                    self._start(self._answer(serving, self._workers[worker], message))
             case _:
                 assert_never(message)
+
+    async def _answer(self, serving: "_Serving", worker: Link[WorkerToWeb], question: AccessQuestion) -> None:
+        worker.send(await serving.access.answer(question))
 
     async def _serve(self, serving: "_Serving") -> None:
         self._start(serving.connections.run())
@@ -212,6 +221,7 @@ class _Serving:
         self._http = config.http
         self.connections = HttpConnections(_behind_proxies(self._site, config), time.monotonic)
         self._own_port: OwnPort | None = None
+        self.access = AccessDesk(config, os.environ)
         self.origins: dict[str, str] = {}
         self.reloaded: messages.Reloaded | None = None
 
@@ -241,7 +251,8 @@ class _Serving:
             self._own_port.certificate.reload()
         try:
             config = Config.model_validate(values)
-        except ValueError as error:
+            self.access.reload(config)
+        except (ValueError, ConfigError) as error:
             get_logger().warning("configuration not reloaded", reason=str(error))
         else:
             self.connections.app = _behind_proxies(self._site, config)
