@@ -60,6 +60,11 @@ class WebProcess:
         self._tasks: set[asyncio.Task[None]] = set()
         self._status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
+    @property
+    def happenings(self) -> Happenings | None:
+        """What goes on in the server; None: this process does not know yet whose it is."""
+        return None if self._serving is None else self._serving.happenings
+
     async def run(self) -> int:
         """Serve until told otherwise. The exit status."""
         try:
