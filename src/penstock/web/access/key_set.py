@@ -86,7 +86,8 @@ def _read_key(values: object) -> VerifyingKey | None:
     try:
         key = jwt.PyJWK.from_dict(values).key
         algorithms = algorithms_of(key)
-    except (jwt.PyJWTError, ValueError, TypeError):
+    except (jwt.PyJWTError, ValueError, TypeError, NotImplementedError):
+        # The last is what PyJWT has for a key whose `alg` is none.
         return None
     named, kid = values.get("alg"), values.get("kid")
     if named is not None:
