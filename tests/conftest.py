@@ -43,6 +43,9 @@ COMPUTES: Final = (
     "serve/sending",
     "serve/streams",
     "serve/streams/access",
+    "web/events/test_event_log.py",
+    "web/incidents",
+    "web/live",
 )
 WAITS: Final = (
     "bench",

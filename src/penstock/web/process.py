@@ -17,7 +17,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from penstock.config import Config
 from penstock.control import messages
-from penstock.control.live import AccessQuestion
+from penstock.control.live import AccessQuestion, Live, WorkerToWeb
 from penstock.control.messages import (
     Alive,
     Entrance,
@@ -37,6 +37,7 @@ from penstock.web.asgi import App
 from penstock.web.board import Board
 from penstock.web.http_connections import HttpConnections, refuse
 from penstock.web.link import Link, decoder_of
+from penstock.web.live.happenings import Happenings, Now
 from penstock.web.own_port import Certificate, OwnPort
 from penstock.web.routes import OperatorRoutes
 from penstock.web.self_test import complaint_of
@@ -54,10 +55,15 @@ class WebProcess:
 
     def __init__(self, supervisor: socket.socket) -> None:
         self._link: Link[ToWeb] = Link(supervisor, decoder_of(ToWeb), self._on_message, lambda: self._end(0))
-        self._workers: dict[int, Link[HttpConnection | AccessQuestion]] = {}
+        self._workers: dict[int, Link[WorkerToWeb]] = {}
         self._serving: _Serving | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    @property
+    def happenings(self) -> Happenings | None:
+        """What goes on in the server; None: this process does not know yet whose it is."""
+        return None if self._serving is None else self._serving.happenings
 
     async def run(self) -> int:
         """Serve until told otherwise. The exit status."""
@@ -130,18 +136,24 @@ class WebProcess:
             self._start(own_port.run())
 
     def _take_link(self, worker: int, descriptors: tuple[int, ...]) -> None:
-        known = self._workers.pop(worker, None)
-        if known is not None:
-            known.close()
-        # A worker that ends is replaced, and with it its link: nothing is to be done before.
+        self._lose_link(worker)
         self._workers[worker] = Link(
             _socket_of(descriptors),
-            decoder_of(HttpConnection | AccessQuestion),
+            decoder_of(WorkerToWeb),
             lambda message, beside: self._on_worker(worker, message, beside),
-            lambda: None,
+            lambda: self._lose_link(worker),
         )
 
-    def _on_worker(self, worker: int, message: HttpConnection | AccessQuestion, descriptors: tuple[int, ...]) -> None:
+    def _lose_link(self, worker: int) -> None:
+        """A worker that ends is replaced, and with it its link."""
+        link = self._workers.pop(worker, None)
+        if link is None:
+            return
+        link.close()
+        if self._serving is not None:
+            self._serving.happenings.worker_lost(worker, _now())
+
+    def _on_worker(self, worker: int, message: WorkerToWeb, descriptors: tuple[int, ...]) -> None:
         serving = self._serving
         match message:
             case HttpConnection():
@@ -150,15 +162,16 @@ class WebProcess:
                     refuse(connection)
                 else:
                     serving.connections.offer(connection, message.address, message.scheme)
+            case Live():
+                if serving is not None:
+                    serving.happenings.receive(worker, message, _now())
             case AccessQuestion():
                 if serving is not None:
                     self._start(self._answer(serving, self._workers[worker], message))
             case _:
                 assert_never(message)
 
-    async def _answer(
-        self, serving: "_Serving", worker: Link[HttpConnection | AccessQuestion], question: AccessQuestion
-    ) -> None:
+    async def _answer(self, serving: "_Serving", worker: Link[WorkerToWeb], question: AccessQuestion) -> None:
         worker.send(await serving.access.answer(question))
 
     async def _serve(self, serving: "_Serving") -> None:
@@ -172,6 +185,7 @@ class WebProcess:
         self._link.send(Ready())
         while True:
             self._link.send(Alive({}))
+            serving.happenings.second_passed(_now())
             await asyncio.sleep(_ALIVE_EVERY_S)
 
     def _stop(self, serving: "_Serving", *, is_at_once: bool) -> None:
@@ -206,6 +220,7 @@ class _Serving:
         config = Config.model_validate(welcome.config)
         configure_logs(config.logs.level, config.logs.format)
         self.board = Board(welcome.workers, os.getpid())
+        self.happenings = Happenings(config.server.id, welcome.boot_id)
         routes = OperatorRoutes(self.board, time.monotonic, config.server.data_dir)
         self._site = Site(routes.routes())
         self._http = config.http
@@ -254,6 +269,10 @@ def _behind_proxies(site: App, config: Config) -> App:
     """The same, with the addresses that trusted proxies tell. Others may tell what they want."""
     networks = list(config.http.trusted_proxies)
     return cast("App", ProxyHeadersMiddleware(cast("Any", site), networks)) if networks else site
+
+
+def _now() -> Now:
+    return Now(time.monotonic_ns() // 1000, time.time_ns() // 1000)
 
 
 def _socket_of(descriptors: tuple[int, ...]) -> socket.socket:
