@@ -242,6 +242,9 @@ def test_settings_have_origins_and_no_secrets(tmp_path: Path) -> None:
         {
             "apps": {"live": {"grace_s": 1}},
             "defaults": {"flush": "100ms"},
+            "auth": {"signing": ["env:NAME"], "jwt": "env:NAME", "callback": "http://user:c2VjcmV0@127.0.0.1/auth"},
+            "access": {"live": {"publish": ["key", ["ip:10.0.0.0/8", "jwt"]], "aliases": {"studio": "main"}}},
+            "hooks": [{"url": "http://127.0.0.1/hook", "secret": "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"}],
             "pipeline": {
                 "lake": "s3://key:secret@bucket/lake",
                 "spark": ["spark.hadoop.fs.s3a.secret.key=abc", "spark.a=1"],
@@ -255,8 +258,13 @@ def test_settings_have_origins_and_no_secrets(tmp_path: Path) -> None:
     assert settings["tls.listen"] == {"value": None, "origin": "default"}
     assert settings["apps.live.grace_s"]["value"] == 1.0
     assert settings["defaults.flush"]["value"] == "100ms"
-    assert settings["pipeline.lake"]["value"] == "s3://***@bucket/lake"
-    assert settings["pipeline.spark"]["value"] == ["spark.hadoop.fs.s3a.secret.key=***", "spark.a=1"]
+    assert settings["auth.signing"]["value"] == ["env:NAME"]
+    assert settings["auth.callback"]["value"] == "http://…@127.0.0.1/auth"
+    assert settings["access.live.publish"]["value"] == ["key", ["ip:10.0.0.0/8", "jwt"]]
+    assert settings["access.live.aliases"]["value"] == {"studio": "main"}
+    assert settings["hooks"]["value"][0]["secret"] == "whsec_…"
+    assert "c2VjcmV0" not in str(settings)
+    assert settings["pipeline.spark"]["value"] == ["spark.hadoop.fs.s3a.secret.key=…", "spark.a=1"]
 
 
 @pytest.mark.parametrize(
