@@ -15,8 +15,10 @@ from tests.commands.api.answering import Answer, answering
         (
             {"DELETE /api/v1/connections/c1": (403, {"detail": "This needs the role operate."})},
             1,
-            "penstock kick: the server answers 403: This needs the role operate. "
-            "(a token is taken from PENSTOCK_TOKEN)\n",
+            (
+                "penstock kick: the server answers 403: This needs the role operate. "
+                "(a token is taken from PENSTOCK_TOKEN)\n"
+            ),
         ),
     ],
 )
