@@ -7,6 +7,7 @@ file: they are given plain settings. What the supervisor says is read by `worker
 import contextlib
 import ctypes
 import gc
+import os
 import socket
 import sys
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from penstock.config import Config, Http, Tls
+from penstock.config_secrets import policy_of
 from penstock.control.messages import (
     NOBODY,
     Accepted,
@@ -26,6 +28,7 @@ from penstock.control.messages import (
     Welcome,
 )
 from penstock.control.refusals import NOT_FOUND, UNAVAILABLE
+from penstock.errors import ConfigError
 from penstock.logs import get_logger
 from penstock.serve.boot import Boot
 from penstock.serve.configured import file_modes_of, quota_limits_of, recording_settings_of, settings_of
@@ -33,6 +36,7 @@ from penstock.serve.connections.certificates import ReloadableTls
 from penstock.serve.connections.proxy_reader import ProxyReader
 from penstock.serve.http.handover import HttpHandover
 from penstock.serve.links.web_link import WebLink
+from penstock.serve.orders import Orders
 from penstock.serve.reactor import Reactor
 from penstock.serve.recording.listener import RecordingListener, RecordingLog
 from penstock.serve.recording.recorder import Recorder
@@ -42,6 +46,7 @@ from penstock.serve.server import Arrival, Server
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.observer import Observer, ObserverGroup
 from penstock.serve.streams.registry import Registry
+from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry.address_quota import AddressQuota
 from penstock.serve.telemetry.facts_observer import FactsObserver
 from penstock.serve.telemetry.facts_writer import FactsLimits, FactsWriter
@@ -106,13 +111,21 @@ class Program:
         self.registry = Registry(welcome.worker, send)
         settings = settings or settings_of(config, welcome.workers)
         self.server = Server(settings, self.registry, self.observer, store=store, ring=self._ring, reactor=reactor)
-        self.server.trace_of = partial(message_trace, hex_dump_bytes=config.logs.hex_dump_bytes)
+        gatekeeper = self.server.broker.gatekeeper
+        gatekeeper.apply(policy_of(config, os.environ))
+        self.server.trace_of = partial(
+            message_trace,
+            hex_dump_bytes=config.logs.hex_dump_bytes,
+            hides_commands=lambda: not gatekeeper.is_open,
+        )
         if self._recorder is not None:
             self.server.broker.publishing.recording_id_of = self._recorder.recording_id_of
         self.server.broker.peers.ask_for_link = lambda peer: send(Unlinked(peer))
         self._tls = _tls_of(config.tls)
         self._https = _tls_of(config.http)
         self.web = WebLink(reactor)
+        self.orders = Orders(self.server.broker, self._recorder, self._viewer_of)
+        self.orders.listen(self.web)
         # Web with a port of its own has everything there; what is left for this one is media.
         self._has_pages = config.http.web_listen is None
         self._http = HttpHandover(reactor, self._hand_over, UNAVAILABLE if self._has_pages else NOT_FOUND)
@@ -252,9 +265,17 @@ class Program:
         else:
             self.server.broker.peers.link(peer, sock)
 
+    def _viewer_of(self, view_id: str) -> Viewer | None:
+        return None if self._facts_observer is None else self._facts_observer.viewer_of(view_id)
+
     def reload(self, config: Config) -> None:
         """Take over what can change while connections are open."""
         self.server.broker.apply(settings_of(config, self._welcome.workers))
+        try:
+            self.server.broker.gatekeeper.apply(policy_of(config, os.environ))
+        except ConfigError as error:
+            # The supervisor has read them a moment ago, so they are being changed.
+            self._log.warning("access goes on by the rules before", reason=str(error))
         self._facts_quota.limits = self._log_quota.limits = quota_limits_of(config)
         for tls in (self._tls, self._https):
             if tls is not None:
