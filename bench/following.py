@@ -20,7 +20,7 @@ from penstock.relay.log import LogBudget, StreamLog
 from penstock.relay.readable_log import Flush, LogLimits
 from penstock.relay.segment import SegmentBuffer
 from penstock.serve.sending.memfd import FollowedBuffer, MemfdStore
-from penstock.serve.streams.broker import shared_encoders
+from penstock.serve.streams.stream_table import shared_encoders
 
 FLUSHES = 5000
 ROUNDS = 9

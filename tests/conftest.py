@@ -42,6 +42,9 @@ COMPUTES: Final = (
     "serve/connections",
     "serve/sending",
     "serve/streams",
+    "web/events/test_event_log.py",
+    "web/incidents",
+    "web/live",
 )
 WAITS: Final = (
     "bench",

@@ -91,3 +91,11 @@ def test_each_worker_is_told_of_by_itself() -> None:
     figures = board.server_figures()
     assert {worker: each.viewers for worker, each in figures.workers.items()} == {1: 4, 2: 3}
     assert figures.total.viewers == 7
+
+
+def test_a_server_that_drains_takes_nobody_and_says_so() -> None:
+    board = Board(1, 7)
+    board.figures(told(1), 100.0)
+    board.entrance(Entrance(pid=3, turned_away={}, connections=4, is_draining=True))
+    assert board.refusal(100.0) == "draining"
+    assert board.complaint(100.0) is None

@@ -91,12 +91,13 @@ class LiveStreamState(msgspec.Struct, frozen=True, array_like=True):
 class Live(Message, frozen=True):
     """What has changed since the message before. Sent soon after a start or stop, and with samples.
 
-    Facts are lines of JSON in the order in which they happened. Those that the quota of an address keeps from landing
-    are left out here too; the open sessions that they would have told of are not.
+    What is gone may be among what is open in the same message: that is how it ended. Facts are lines of JSON in the
+    order in which they happened. Those that the quota of an address keeps from landing are left out here too; the open
+    sessions that they would have told of are not.
     """
 
     is_reset: bool
-    """Everything that was told before is to be forgotten: what is open follows from here on."""
+    """Everything that is open is told anew from here on. What is not among it when it is whole is gone."""
     connections: list[LiveConnection]
     views: list[LiveView]
     streams: list[LiveStreamState]
@@ -104,6 +105,10 @@ class Live(Message, frozen=True):
     gone_views: list[str]
     gone_streams: list[tuple[str, str]]
     facts: list[bytes]
+    is_whole: bool = True
+    """Everything that is open has been told. False: the rest of it follows, until then what was told before holds."""
+    lost_facts: int = 0
+    """How many were dropped before these, since web was away or did not keep up."""
 
 
 class AccessQuestion(Message, frozen=True):

@@ -281,6 +281,8 @@ class Entrance(Message, frozen=True):
     pid: int
     turned_away: dict[str, int]
     connections: int
+    is_draining: bool = False
+    """Whether nobody new is let in but over HTTP, and the server ends when it is empty."""
 
 
 class Reloaded(Message, frozen=True):

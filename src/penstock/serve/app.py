@@ -11,16 +11,13 @@ import socket
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Final
-
-import msgspec
+from typing import Any
 
 from penstock.config import Config, Http, Tls
 from penstock.control.messages import (
     NOBODY,
     Accepted,
     FromProxy,
-    FromWeb,
     FromWorker,
     HttpConnection,
     Refused,
@@ -35,7 +32,7 @@ from penstock.serve.configured import file_modes_of, quota_limits_of, recording_
 from penstock.serve.connections.certificates import ReloadableTls
 from penstock.serve.connections.proxy_reader import ProxyReader
 from penstock.serve.http.handover import HttpHandover
-from penstock.serve.links.link import Link
+from penstock.serve.links.web_link import WebLink
 from penstock.serve.reactor import Reactor
 from penstock.serve.recording.listener import RecordingListener, RecordingLog
 from penstock.serve.recording.recorder import Recorder
@@ -57,7 +54,6 @@ _SWITCH_INTERVAL_S = 0.0005
 """How long another thread may keep the interpreter while the loop wants it: a send to a thousand viewers gives it up a
 thousand times, so the default of 5 ms would be felt."""
 
-_FROM_WEB: Final[msgspec.msgpack.Decoder[FromWeb]] = msgspec.msgpack.Decoder(FromWeb)
 _M_MMAP_THRESHOLD = -3
 _LARGE_BLOCK_BYTES = 1024 * 1024
 _DISK_DEADLINE_S = 10.0
@@ -112,11 +108,11 @@ class Program:
         self.server = Server(settings, self.registry, self.observer, store=store, ring=self._ring, reactor=reactor)
         self.server.trace_of = partial(message_trace, hex_dump_bytes=config.logs.hex_dump_bytes)
         if self._recorder is not None:
-            self.server.broker.recording_id_of = self._recorder.recording_id_of
+            self.server.broker.publishing.recording_id_of = self._recorder.recording_id_of
         self.server.broker.peers.ask_for_link = lambda peer: send(Unlinked(peer))
         self._tls = _tls_of(config.tls)
         self._https = _tls_of(config.http)
-        self._web: Link[FromWeb] | None = None
+        self.web = WebLink(reactor)
         # Web with a port of its own has everything there; what is left for this one is media.
         self._has_pages = config.http.web_listen is None
         self._http = HttpHandover(reactor, self._hand_over, UNAVAILABLE if self._has_pages else NOT_FOUND)
@@ -239,10 +235,9 @@ class Program:
 
     def _hand_over(self, connection: HttpConnection, descriptor: int) -> bool:
         """Give a connection over HTTP to the web process, if there is one."""
-        if not self._has_pages or self._web is None or self._web.is_congested:
+        if not self._has_pages or self.web.is_congested:
             return False
-        self._web.send(connection, [descriptor])
-        return True
+        return self.web.send(connection, [descriptor])
 
     def link(self, peer: int, descriptors: tuple[int, ...]) -> None:
         """A link to another worker, or to web."""
@@ -252,15 +247,10 @@ class Program:
                 self.server.broker.peers.want_link(peer)
             return
         sock = socket.socket(fileno=descriptors[0])
-        if peer != NOBODY:
+        if peer == NOBODY:
+            self.web.take(sock)
+        else:
             self.server.broker.peers.link(peer, sock)
-            return
-        if self._web is not None:
-            self._web.close()
-        self._web = Link(self._reactor, sock, _FROM_WEB, lambda _message, _descriptors: None, self._on_web_lost)
-
-    def _on_web_lost(self) -> None:
-        self._web = None
 
     def reload(self, config: Config) -> None:
         """Take over what can change while connections are open."""
@@ -289,8 +279,7 @@ class Program:
 
     def close(self) -> None:
         """End what runs beside the loop, facts last: they tell how everything else ended."""
-        if self._web is not None:
-            self._web.close()
+        self.web.close()
         if self._recorder is not None and not self._recorder.close(_DISK_DEADLINE_S):
             self._log.warning("recordings could not be finished in time; they are repaired at the next start")
         if self._facts is not None and self._facts_observer is not None:

@@ -175,7 +175,7 @@ class Server:
         for connection in list(self.broker.connections.values()):
             connection.close("server shut down")
         for stream in list(self.broker.streams.values()):
-            self.broker.end_stream(stream)
+            self.broker.table.end_stream(stream)
         self.broker.peers.finish_round()
         self.broker.peers.close()
         if self._has_own_reactor:

@@ -29,6 +29,7 @@ class Board:
         self._supervisor_pid: int | None = None
         self._turned_away: dict[str, int] = {}
         self.is_stopping = False
+        self._is_draining = False
 
     def past_figures(self, message: messages.PastFigures) -> None:
         """What was counted before this process was there to add it up. Told once, before any other figures."""
@@ -50,6 +51,7 @@ class Board:
         """What the supervisor itself has counted."""
         self._supervisor_pid = message.pid
         self._turned_away = message.turned_away
+        self._is_draining = message.is_draining
 
     @property
     def has_workers(self) -> bool:
@@ -69,9 +71,19 @@ class Board:
         """Why the server takes no connections; None: it does."""
         if self.is_stopping:
             return "shutting down"
+        if self._is_draining:
+            return "draining"
         if not any(now - told_at <= STALE_AFTER_S for told_at in self._told_at.values()):
             return "no worker is ready"
         return None
+
+    def state(self, now: float) -> str:
+        """The same in one word or two."""
+        if self.is_stopping:
+            return "stopping"
+        if self._is_draining:
+            return "draining"
+        return "ready" if self.refusal(now) is None else "not ready"
 
     def server_figures(self) -> ServerFigures:
         """All that is told of it now."""

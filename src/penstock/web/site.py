@@ -52,7 +52,7 @@ class Site:
         await send({"type": "http.response.start", "status": answer.status.value, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body, "more_body": has_body})
         if has_body:
-            await _linger(receive)
+            await linger(receive)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _answer(self, scope: Scope, *, has_body: bool) -> Answer:
@@ -90,7 +90,7 @@ def _has_body(scope: Scope) -> bool:
     return b"transfer-encoding" in headers or headers.get(b"content-length", b"0").strip(b"0") != b""
 
 
-async def _linger(receive: Receive) -> None:
+async def linger(receive: Receive) -> None:
     """Read some of what the client still sends: closing before would reset the connection, and lose the answer."""
     read_bytes = 0
     try:

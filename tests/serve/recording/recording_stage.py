@@ -20,7 +20,7 @@ from penstock.serve.recording.recording import Recording, RecordingOrder
 from penstock.serve.recording.recording_file import Disk
 from penstock.serve.recording.retention import RetentionLimits
 from penstock.serve.settings import FileModes
-from penstock.serve.streams.broker import shared_encoders
+from penstock.serve.streams.stream_table import shared_encoders
 from tests.support.samples import AUDIO, DATA, VIDEO, Sample, flv_samples
 
 CHUNK_SIZE = 128

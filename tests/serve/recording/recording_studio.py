@@ -13,8 +13,8 @@ from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.recording.recorder import Recorder
 from penstock.serve.recording.recording_file import Disk
 from penstock.serve.sending.memfd import MemfdStore
-from penstock.serve.streams.broker import shared_encoders
 from penstock.serve.streams.live_stream import FlushListener, LiveStream
+from penstock.serve.streams.stream_table import shared_encoders
 from tests.serve.recording.recording_stage import CHUNK_SIZE, Journal
 from tests.support.samples import Sample
 

@@ -119,7 +119,7 @@ def test_those_who_waited_and_left_are_forgotten() -> None:
     on = Stage()
     viewer = on.viewer()
     viewer.close_stream()
-    assert on.broker._waiting == {}
+    assert on.broker.table.waiting == {}
     on.publisher().say(video(0, is_key=True))
     assert viewer.hear() == []
 

@@ -53,7 +53,7 @@ def test_a_stream_that_was_over_before_it_could_be_followed_leaves_no_place() ->
     publisher.close_stream()
     on.slow.deliver_answer(2)
     on.loop.settle()
-    assert on.workers[2].broker.peers._places == {}
+    assert on.workers[2].broker.peers.followed._places == {}
     viewer.reset()
     on.answer()
     assert len(on.slow.names) == 0
@@ -68,7 +68,7 @@ def test_a_viewer_that_leaves_before_its_stream_is_followed_leaves_no_place() ->
     on.links[1].is_held_up = True
     on.slow.deliver_answer(2)
     viewer.reset()
-    assert on.workers[2].broker.peers._places == {}
+    assert on.workers[2].broker.peers.followed._places == {}
     on.links[1].go_on()
     on.answer()
     assert on.workers[1].stream().viewers_elsewhere == {}
@@ -77,7 +77,7 @@ def test_a_viewer_that_leaves_before_its_stream_is_followed_leaves_no_place() ->
 def test_news_that_come_with_the_end_of_the_last_view_give_their_memory_back() -> None:
     on = Slow()
     for stage in on.workers.values():
-        stage.broker._store = MemfdStore(100)
+        stage.broker.publishing._store = MemfdStore(100)
     publisher = on.asks(1, "publish")
     on.answer()
     viewer = on.asks(2, "play")
@@ -143,7 +143,7 @@ def test_a_worker_that_was_out_of_descriptors_asks_for_another_link_and_shows_no
     on = Slow()
     asked: list[int] = []
     for stage in on.workers.values():
-        stage.broker._store = MemfdStore(100)
+        stage.broker.publishing._store = MemfdStore(100)
         stage.broker.peers.ask_for_link = asked.append
     publisher = on.asks(1, "publish")
     on.answer()
@@ -167,7 +167,7 @@ def test_so_does_one_that_has_no_descriptor_left_to_give(monkeypatch: pytest.Mon
     on = Slow()
     asked: list[int] = []
     for stage in on.workers.values():
-        stage.broker._store = MemfdStore(100)
+        stage.broker.publishing._store = MemfdStore(100)
         stage.broker.peers.ask_for_link = asked.append
     publisher = on.asks(1, "publish")
     on.answer()
@@ -178,7 +178,7 @@ def test_so_does_one_that_has_no_descriptor_left_to_give(monkeypatch: pytest.Mon
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as none_left:
-        none_left.setattr("penstock.serve.streams.peers.read_only_copy", fail)
+        none_left.setattr("penstock.serve.streams.workers.peers.read_only_copy", fail)
         publisher.say(video(0, b"k0", is_key=True))
     on.loop.advance(1.0)
     assert asked == [2]
@@ -224,7 +224,7 @@ def test_a_stream_that_comes_here_before_it_could_be_followed_elsewhere_is_writt
     on.answer()
     again.say(video(0, b"k1", is_key=True))
     assert pictures(viewer) == [b"k1"]
-    assert on.workers[2].broker.peers._places == {}
+    assert on.workers[2].broker.peers.followed._places == {}
 
 
 def test_who_asks_for_another_name_while_the_first_is_undecided_publishes_under_the_other() -> None:

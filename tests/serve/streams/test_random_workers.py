@@ -58,7 +58,7 @@ class RandomRun(TwoWorkers):
         self.frames = 0
 
     def _equip(self, stage: Stage) -> None:
-        stage.broker._store = MemfdStore(1000)
+        stage.broker.publishing._store = MemfdStore(1000)
         stage.reaper.start()
 
     # What may happen.
@@ -205,16 +205,16 @@ class RandomRun(TwoWorkers):
             broker = stage.broker
             assert not broker.streams
             assert not broker.connections
-            assert not broker._waiting
+            assert not broker.table.waiting
             assert not broker.registry._claims
             assert not broker.registry._seats
-            assert not broker.peers._places
-            assert not broker.peers._changes
-            assert not broker.peers._just_ended
+            assert not broker.peers.followed._places
+            assert not broker.peers.followed._changes
+            assert not broker.peers.offers._just_ended
             assert broker.budget.used_bytes == 0
             assert broker.budget.returning_bytes == 0
             assert not broker.budget._logs
-            assert stage.broker._store.descriptors == 0  # type: ignore[attr-defined]
+            assert stage.broker.publishing._store.descriptors == 0  # type: ignore[attr-defined]
             for peer in broker.peers._peers.values():
                 assert not peer.offered
                 assert not peer.announcer._lent

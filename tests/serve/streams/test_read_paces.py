@@ -59,10 +59,10 @@ def test_from_a_number_of_watched_publishers_on_they_share_a_tick() -> None:
 def test_streams_of_other_workers_that_are_watched_here_count_towards_the_tick() -> None:
     on = Crowd().grow_to(20).settle()
     for number in range(12):
-        on.broker.peers.follow(f"live/elsewhere{number}", owner=2, epoch=1)
+        on.broker.peers.followed.follow(f"live/elsewhere{number}", owner=2, epoch=1)
     assert on.settle().paces() == {Pace.TICK}
     for number in range(9):
-        on.broker.peers.forget(f"live/elsewhere{number}")
+        on.broker.peers.followed.forget(f"live/elsewhere{number}")
     assert on.settle().paces() == {Pace.AT_ONCE}
 
 

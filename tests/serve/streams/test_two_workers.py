@@ -271,7 +271,7 @@ def test_a_worker_that_is_held_up_misses_what_the_log_does_not_keep_and_goes_on(
     assert heard[0] == b"k0"
     assert heard[-1] == b"k39"
     assert len(heard) < 40
-    assert on.workers[2].broker.peers.resumes > 0
+    assert on.workers[2].broker.peers.followed.resumes > 0
 
 
 def test_a_worker_that_skipped_says_so_once_a_second_with_the_count() -> None:
@@ -290,7 +290,7 @@ def test_a_worker_that_skipped_says_so_once_a_second_with_the_count() -> None:
         on.loop.settle()
     assert writer.flush(5)
     told = [json.loads(line) for line in lines.getvalue().splitlines()]
-    assert on.workers[2].broker.peers.resumes == 3
+    assert on.workers[2].broker.peers.followed.resumes == 3
     assert [(line["msg"], line["level"], line["peer"], line["count"]) for line in told] == [
         ("A worker lagged behind another and skipped", "WARNING", 1, 1),
         ("A worker lagged behind another and skipped", "WARNING", 1, 2),

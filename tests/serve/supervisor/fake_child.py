@@ -2,7 +2,8 @@
 
 Each connection that it is given is sent one line of JSON: who has it, and by which listener it came. What it was told
 is sent to whoever sends a line on such a connection. Web writes what it is told of the past, and of live workers as it
-begins, to standard error. A worker has sent 1000 bytes since it began.
+begins, to standard error, and asks for a drain at SIGUSR1 and for a reload at SIGUSR2. A worker has sent 1000 bytes
+since it began.
 """
 
 import json
@@ -16,16 +17,21 @@ import msgspec
 from penstock.control.messages import (
     Accepted,
     Alive,
+    AskReload,
+    Drain,
+    Entrance,
     Failed,
     Figures,
     FromProxy,
     Left,
     Linked,
     Listening,
+    Origins,
     PastFigures,
     Ready,
     Refused,
     Reload,
+    Reloaded,
     Stop,
     ToWeb,
     ToWorker,
@@ -44,6 +50,7 @@ class FakeChild:
         self.welcome: Welcome | None = None
         self.told: list[object] = []
         self.connections: dict[int, socket.socket] = {}
+        self.is_draining = False
         self.link = Link(self.reactor, sock, msgspec.msgpack.Decoder(ToWorker | ToWeb), self.hear, self.reactor.stop)
 
     def fail(self, error: BaseException) -> None:
@@ -83,12 +90,19 @@ class FakeChild:
                 self.told.append(["figures", message.worker, message.figures])
                 if len(self.told) <= 2 and message.figures is not None:
                     self.say("figures at once", worker=message.worker, sent_bytes=message.figures["sent_bytes"])
+            case Entrance(is_draining=True) if not self.is_draining:
+                self.is_draining = True
+                self.say("draining heard", connections=message.connections)
+            case Origins():
+                self.say("origins", **message.origins)
+            case Reloaded():
+                self.say("reloaded", request=message.request, complaint=message.complaint)
             case Listening():
                 (descriptor,) = descriptors
                 with socket.socket(fileno=descriptor) as listener:
                     self.say("listening", port=listener.getsockname()[1])
 
-    def say(self, msg: str, **values: int) -> None:
+    def say(self, msg: str, **values: int | str | None) -> None:
         sys.stderr.write(json.dumps({"msg": msg, **values}) + "\n")
         sys.stderr.flush()
 
@@ -132,7 +146,11 @@ class FakeChild:
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    FakeChild(sys.argv[1], socket.socket(fileno=int(sys.argv[2]))).reactor.run()
+    child = FakeChild(sys.argv[1], socket.socket(fileno=int(sys.argv[2])))
+    if child.kind == "web":
+        child.reactor.on_signal(signal.SIGUSR1, lambda: child.link.send(Drain(within_s=1.5)))
+        child.reactor.on_signal(signal.SIGUSR2, lambda: child.link.send(AskReload(7)))
+    child.reactor.run()
 
 
 if __name__ == "__main__":

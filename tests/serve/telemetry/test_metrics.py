@@ -165,7 +165,7 @@ def test_a_walk_over_many_connections_is_cut_into_slices_with_pauses_between_the
         streams={},
         loop=SimpleNamespace(call_later=call_later, busy_share=0.25),
         budget=SimpleNamespace(used_bytes=0, max_bytes=1),
-        peers=SimpleNamespace(resumes=7),
+        peers=SimpleNamespace(followed=SimpleNamespace(resumes=7)),
     )
     taken: list[Figures] = []
     flusher = SimpleNamespace(rounds=RoundTimes(), pacer=SimpleNamespace(grid_s=None))

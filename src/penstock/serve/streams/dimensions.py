@@ -15,6 +15,8 @@ from penstock.amf import printable
 MAX_VALUE_CHARACTERS: Final = 64
 OTHER: Final = "other"
 """Stands for a value that is too long."""
+_OWN_NAME: Final = "viewer"
+"""The parameter by which a viewer may name itself."""
 
 
 def named_parameters(names: Collection[str], query: str | None) -> dict[str, str]:
@@ -33,3 +35,15 @@ def dimensions_text(parameters: Mapping[str, str]) -> str | None:
     if not parameters:
         return None
     return json.dumps(dict(sorted(parameters.items())), ensure_ascii=False, separators=(",", ":"))
+
+
+def dimensions_of(names: Collection[str], of_app: Mapping[str, str], query: str | None) -> str | None:
+    """Those of a stream's query, and of the app's where the stream's has none."""
+    return dimensions_text({**of_app, **named_parameters(names, query)})
+
+
+def own_name(query: str | None) -> str | None:
+    """What a viewer calls itself in a query."""
+    if not query or _OWN_NAME not in query:
+        return None
+    return next((value for name, value in parse_qsl(query) if name == _OWN_NAME), None)

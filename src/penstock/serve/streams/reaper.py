@@ -51,7 +51,7 @@ class Reaper:
         now = self._loop.now
         for number, each in enumerate(self._left):
             if isinstance(each, LiveStream):
-                self._broker.look_after_stream(each, now)
+                self._broker.table.look_after(each, now)
             else:
                 self.look_at(each, now)
             if number % _PER_LOOK == _PER_LOOK - 1 and self._loop.clock() >= self._loop.turn_ends_at:
@@ -77,7 +77,7 @@ class Reaper:
             self._broker.read_paces.update(connection)
         for viewer in list(connection.plays.values()):
             if isinstance(viewer, Viewer):
-                self._broker.look_after_waiting(viewer, now)
+                self._broker.playing.look_after(viewer, now)
                 self._look_at_viewer(viewer, now)
 
     def _overdue(self, connection: RtmpConnection, now: float) -> str | None:

@@ -6,7 +6,7 @@ Owns accepting, in bounded batches, and waiting when descriptors have run out. W
 import errno
 import os
 import socket
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Collection, MutableMapping
 from typing import Final, NamedTuple
 
 from penstock.errors import ConfigError
@@ -92,10 +92,17 @@ class Listeners:
 
     def close(self) -> None:
         """Accept no more."""
+        self.close_all_but(())
+
+    def close_all_but(self, kept: Collection[str]) -> None:
+        """Accept no more but at listeners of these names."""
+        was_open = self._is_open
         self.set_open(False)
-        for _, listener in self._listeners:
-            listener.close()
-        self._listeners.clear()
+        for name, listener in self._listeners:
+            if name not in kept:
+                listener.close()
+        self._listeners = [(name, listener) for name, listener in self._listeners if name in kept]
+        self.set_open(was_open and bool(self._listeners))
 
     def _wait_for(self, name: str, listener: socket.socket) -> None:
         self._loop.add(listener.fileno(), READ, lambda _events: self._accept(name, listener), is_listener=True)

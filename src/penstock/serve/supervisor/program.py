@@ -127,14 +127,20 @@ def _heed_signals(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         reactor.on_signal(number, stop)
+    supervisor.on_drained = stop
     if reload is not None:
 
-        def take_over() -> None:
+        def take_over() -> str | None:
             notifier.reloading()
-            supervisor.reload(reload)
+            complaint = supervisor.reload(reload)
             notifier.ready()
+            return complaint
 
-        reactor.on_signal(signal.SIGHUP, take_over)
+        def on_hang_up() -> None:
+            take_over()
+
+        reactor.on_signal(signal.SIGHUP, on_hang_up)
+        supervisor.reload_as_asked = take_over
     watchdog_s = notifier.watchdog_s
     if watchdog_s is not None:
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from penstock import __version__
 from penstock.config import Config
-from penstock.config_sources import LoadedConfig
+from penstock.config_sources import LoadedConfig, dotted
 from penstock.control.entrance import Admission, Entrance, EntranceLimits
 from penstock.control.figures import Figures as WorkerFigures
 from penstock.control.figures import FiguresSum
@@ -19,8 +19,10 @@ from penstock.control.messages import (
     NOBODY,
     Accepted,
     Alive,
+    AskReload,
     Begun,
     Claim,
+    Drain,
     Ended,
     Failed,
     Figures,
@@ -31,10 +33,12 @@ from penstock.control.messages import (
     Left,
     Linked,
     Listening,
+    Origins,
     PastFigures,
     Ready,
     Refused,
     Reload,
+    Reloaded,
     Stop,
     TurnedAway,
     Unlinked,
@@ -112,7 +116,13 @@ class Supervisor:
             on_unlinked=self._on_unlinked,
             on_gone=self._on_gone,
         )
-        self._reloaded: Mapping[str, Any] | None = None
+        self._reloaded: LoadedConfig | None = None
+        self._drained_by: float | None = None
+        """When the server ends though it is not empty; None: it goes on."""
+        self.on_drained: Callable[[], None] = self.stop
+        """Ends the server as a signal does."""
+        self.reload_as_asked: Callable[[], str | None] = lambda: "this server has no configuration to read anew"
+        """Reads the configuration anew, as SIGHUP does; why it could not, or None."""
         self._figures = FiguresSum()
         """For the next web process, which has heard nothing of what came before it."""
         self._untold: dict[str, tuple[int, str]] = {}
@@ -129,19 +139,35 @@ class Supervisor:
         self._tick()
         self._tell_figures()
 
-    def reload(self, read: Callable[[], LoadedConfig]) -> None:
-        """Take over what can change while connections are open; a wrong file changes nothing."""
+    def reload(self, read: Callable[[], LoadedConfig]) -> str | None:
+        """Take over what can change while connections are open; a wrong file changes nothing, and is told."""
+        complaint = None
         try:
             loaded = read()
         except ConfigError as error:
-            self._log.warning("configuration not reloaded", reason=str(error))
+            complaint = str(error)
+            self._log.warning("configuration not reloaded", reason=complaint)
         else:
-            self._reloaded = loaded.values
+            self._reloaded = loaded
             self.entrance.apply(limits_of(loaded.config))
             self._log.info("configuration reloaded")
         # Whatever became of the file, certificates are read anew.
         for child in self.children.living.values():
             child.link.send(self._reload_message())
+        if self.children.web is not None:
+            self.children.web.link.send(self._origins())
+        return complaint
+
+    def drain(self, within_s: float) -> None:
+        """Let nobody in any more; end when everybody is gone, or after a while. Asked again: by the new deadline."""
+        if self.children.is_stopping:
+            return
+        if self._drained_by is None:
+            # Who asks whether the server is ready has to hear that it is not.
+            self.listeners.close_all_but(("http", "https"))
+            self._log.info("draining", within_s=within_s, connections=self.entrance.connections)
+        self._drained_by = self._reactor.now + within_s
+        self._tell_web(self._entrance_figures())
 
     def stop(self) -> None:
         """Have everybody say goodbye, then leave the loop. Asked a second time: at once."""
@@ -201,7 +227,14 @@ class Supervisor:
         self.children.kill_all()
 
     def _reload_message(self) -> Reload:
-        return Reload(dict(self._loaded.values if self._reloaded is None else self._reloaded))
+        return Reload(dict(self._in_force.values))
+
+    def _origins(self) -> Origins:
+        return Origins({dotted(key): origin for key, origin in self._in_force.origins.items()})
+
+    @property
+    def _in_force(self) -> LoadedConfig:
+        return self._loaded if self._reloaded is None else self._reloaded
 
     # Children.
 
@@ -219,6 +252,7 @@ class Supervisor:
             # What needs a restart of the server stays as it was; what does not is as it is in the others.
             child.link.send(self._reload_message())
         if child.number == NOBODY:
+            child.link.send(self._origins())
             self._tell_all_figures(child)
             if self._web_listener is not None:
                 child.link.send(Listening(), [os.dup(self._web_listener.fileno())])
@@ -274,6 +308,10 @@ class Supervisor:
                 other = self.children.living.get(peer)
                 if other is not None and other is not child:
                     _join(child, other)
+            case Drain():
+                self.drain(message.within_s)
+            case AskReload():
+                child.link.send(Reloaded(message.request, self.reload_as_asked()))
             case Claim() | Begun() | Ended() | Yielded() | Watch() | Unwatch() | LastSeen():
                 self._send_all(self.names.receive(number, message, now))
 
@@ -333,6 +371,13 @@ class Supervisor:
         self._send_all(self.names.tick(self._reactor.now))
         self._look_whether_started()
         self._open_or_shut()
+        self._look_whether_drained()
+
+    def _look_whether_drained(self) -> None:
+        if self._drained_by is None or self.children.is_stopping:
+            return
+        if not self.entrance.connections or self._reactor.now >= self._drained_by:
+            self.on_drained()
 
     def _tell_figures(self) -> None:
         self._reactor.call_later(_FIGURES_S, self._tell_figures)
@@ -352,7 +397,8 @@ class Supervisor:
         web.link.send(self._entrance_figures())
 
     def _entrance_figures(self) -> EntranceFigures:
-        return EntranceFigures(self._pid, dict(self.entrance.turned_away), self.entrance.connections)
+        is_draining = self._drained_by is not None
+        return EntranceFigures(self._pid, dict(self.entrance.turned_away), self.entrance.connections, is_draining)
 
     def _tell_web(self, message: Figures | EntranceFigures) -> None:
         web = self.children.web

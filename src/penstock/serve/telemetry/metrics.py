@@ -113,7 +113,7 @@ class MetricsObserver(Observer):
             media_messages=self._meters.messages,
             viewer_skips=self._viewer_skips,
             slow_viewers_closed=self._slow_viewers_closed,
-            follower_resumes=broker.peers.resumes,
+            follower_resumes=broker.peers.followed.resumes,
             protocol_violations=self._violations,
             limits_hit=dict(self._limits_hit),
             round_counts=tuple(rounds.counts),

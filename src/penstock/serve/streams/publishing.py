@@ -1,0 +1,178 @@
+"""Publishing: who is given a stream's name, how a publication begins, and what becomes of it when it ends.
+
+Owns what one connection may publish and what a claim of a name leads to. Whether a name is free is asked of the
+registry and answered later; whether a publisher that is there is alive is the matter of `liveness`.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from penstock.control.messages import Challenge, Continuation, PublishAnswer, Verdict, key_of
+from penstock.protocol.events import EndReason, PublishEnded, PublishRequested
+from penstock.protocol.states import StreamState
+from penstock.protocol.status import StatusCode
+from penstock.relay.log import LogBudget, StreamLog
+from penstock.relay.segment import SegmentStore
+from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.streams.dimensions import dimensions_of
+from penstock.serve.streams.live_stream import LiveStream
+from penstock.serve.streams.liveness import Liveness
+from penstock.serve.streams.registry import OnJudged
+from penstock.serve.streams.stream_table import Request, StreamTable
+
+_MAX_PUBLICATIONS: Final = 8
+"""Of one connection, since they all end with it in one step. Encoders have one."""
+_YIELDED_S: Final = 5.0
+"""For how long at least a stream whose publisher was replaced waits for the one that is to follow."""
+
+
+class Publishing:
+    """All who publish here."""
+
+    def __init__(self, table: StreamTable, store: SegmentStore, ping: Callable[[RtmpConnection], None]) -> None:
+        """`ping`: asks a publisher for a sign of life."""
+        self._table = table
+        self._store = store
+        self._liveness = Liveness(table.loop, table.streams, ping)
+        self.budget = LogBudget(table.settings.max_total_log_bytes)
+        self.recording_id_of: Callable[[str], str | None] = lambda _key: None
+        """The recording that a stream is in."""
+
+    def on_requested(self, connection: RtmpConnection, event: PublishRequested) -> None:
+        """Somebody wants to publish under a name."""
+        request = self._table.request(connection, event.name)
+        if len(connection.publications) >= _MAX_PUBLICATIONS:
+            detail = f"{connection.address} has {_MAX_PUBLICATIONS}"
+            self._table.observer.limit_hit("publications per connection", detail)
+            connection.session.reject_publish(event.stream_id, "This connection has no room for more publications.")
+            return
+        self._table.registry.claim(
+            request.key,
+            connection.id,
+            may_replace=request.app.may_replace_publisher,
+            grace_s=request.app.grace_s,
+            answer=partial(self._decided, request, event),
+        )
+
+    def _decided(self, request: Request, event: PublishRequested, grant: PublishAnswer) -> None:
+        connection = request.connection
+        is_too_late = (
+            connection.is_closed
+            or connection.session.stream_state(event.stream_id) is not StreamState.PUBLISH_REQUESTED
+        )
+        is_granted = grant.verdict is not Verdict.REFUSE
+        if is_granted and (is_too_late or self._table.is_closing):
+            self._give_back(request.key, grant.epoch)
+        if is_too_late:
+            return
+        if is_granted and not self._table.is_closing:
+            self._begin(request, event, grant)
+        else:
+            reason = f"{request.key} is being published already."
+            connection.session.reject_publish(event.stream_id, reason, StatusCode.PUBLISH_BAD_NAME)
+            self._table.observer.publish_refused(connection, request.key, reason)
+        connection.request_turn()
+
+    def _give_back(self, key: str, epoch: int) -> None:
+        """A name was granted to one that is gone. A stream that waits for its publisher here goes on waiting."""
+        stream = self._table.streams.get(key)
+        if stream is not None and stream.epoch is not None:
+            stream.epoch = epoch
+            self._table.registry.begun(key, epoch)
+        else:
+            self._table.registry.ended(key, epoch)
+
+    def challenged(self, challenge: Challenge, answer: OnJudged) -> None:
+        """Somebody wants a name that this worker has: it is given up if its publisher is, or may be replaced."""
+        key = key_of(challenge.name)
+        decide = partial(self._yield, key, answer)
+        self._liveness.judge(key, challenge.claimant, decide, may_replace=challenge.may_replace)
+
+    def _yield(self, key: str, answer: OnJudged, verdict: Verdict) -> None:
+        stream = self._table.streams.get(key)
+        if verdict is Verdict.REFUSE or stream is None or stream.epoch is None:
+            answer(verdict, None)
+            return
+        self._end_publisher_of(stream)
+        goes_on = stream.continuation
+        answer(
+            verdict,
+            Continuation(goes_on.position, goes_on.last_timestamp_ms, goes_on.last_frame_at, self.recording_id_of(key)),
+        )
+
+    def _end_publisher_of(self, stream: LiveStream) -> None:
+        first = stream.publisher
+        if first is None:
+            return
+        for stream_id, published in list(first.publications.items()):
+            if published is stream:
+                first.session.end_publish(stream_id, "Another publisher has taken over.")
+                del first.publications[stream_id]
+        stream.flush(self._table.loop.now)
+        self._table.observer.publish_stopped(first, stream, "replaced by another publisher")
+        stream.lose(self._table.loop.now, at_least_s=_YIELDED_S)
+        self._table.peers.offers.changed(stream)
+        first.close_when_sent = True
+        first.send_session_data()
+
+    def _begin(self, request: Request, event: PublishRequested, grant: PublishAnswer) -> None:
+        table, connection = self._table, request.connection
+        stream = self._stream_to_publish(request, grant.continuation)
+        stream.epoch = grant.epoch
+        dimensions = dimensions_of(table.settings.dimension_parameters, connection.dimensions, event.query)
+        stream.begin(connection, table.loop.now, dimensions)
+        connection.publications[event.stream_id] = stream
+        connection.session.accept_publish(event.stream_id)
+        connection.update_rates()
+        table.read_paces.update(connection)
+        table.observer.publish_started(connection, stream, event.publishing_type)
+        table.registry.begun(request.key, grant.epoch)
+        table.peers.offers.changed(stream)
+        table.seat_waiting(stream)
+        table.update_publisher_of(stream)
+
+    def _stream_to_publish(self, request: Request, continuation: Continuation | None) -> LiveStream:
+        """The stream that is here, or a new one, which goes on where it was in another worker if there was one."""
+        table, key = self._table, request.key
+        stream = table.streams.get(key)
+        if stream is not None and stream.epoch is not None:
+            return stream
+        recording_id = None if continuation is None else continuation.recording_id
+        if continuation is None and stream is not None:
+            # Its worker was lost, and the registry has not heard yet how far it had come: for those here, this far.
+            continuation = stream.continuation
+        position = 0 if continuation is None else continuation.position
+        log = StreamLog(self._store, table.encoders, table.settings.log_limits, self.budget, position)
+        # Also where it was only asked for: it is written here from now on.
+        table.peers.followed.forget(key)
+        if stream is None:
+            stream = table.add_stream(key, request.connection.app, log)
+        else:
+            stream.move(log, table.loop.now)
+        if continuation is not None:
+            stream.resume(continuation)
+            table.observer.stream_arrived(stream, recording_id)
+        return stream
+
+    def stream_of(self, connection: RtmpConnection, stream_id: int) -> LiveStream | None:
+        """What a connection publishes on a message stream."""
+        sink = connection.publications.get(stream_id)
+        return None if sink is None else self._table.streams.get(sink.key)
+
+    def on_ended(self, connection: RtmpConnection, event: PublishEnded) -> None:
+        """A publication is over, or its connection."""
+        stream = self.stream_of(connection, event.stream_id)
+        if stream is None:
+            return
+        del connection.publications[event.stream_id]
+        connection.update_rates()
+        self._table.read_paces.update(connection)
+        # Flushed first: who counts a publication's frames has all of them when it hears of the end.
+        stream.flush(self._table.loop.now)
+        self._table.observer.publish_stopped(connection, stream, event.reason.value)
+        if event.reason is EndReason.CONNECTION_LOST and stream.app.grace_s > 0 and not self._table.is_closing:
+            stream.lose(self._table.loop.now)
+            self._table.peers.offers.changed(stream)
+        else:
+            self._table.end_stream(stream)

@@ -1,0 +1,1 @@
+"""What happens, as one numbered stream that clients follow."""

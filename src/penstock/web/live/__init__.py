@@ -1,0 +1,1 @@
+"""What workers tell: what is open, and what happens."""
