@@ -192,6 +192,22 @@ SHOWN = [
     '[recording]\nstreams = ["live/*", "a/\\\\"]\nkeep_s = "30d"\nmax_total_bytes = "500 GB"\nfolder = "/r"\n',
     "[limits]\nhandshake_deadline_s = 0.123456789\nexempts_loopback = false\n[recording]\nstreams = 'all'\n",
     '[defaults]\nflush = 40\n[apps."a\\u007f\\n"]\njoin = "live"\n[apps.empty]\n[apps.b]\ntakeover = "replace"\n',
+    f"""[access."*"]
+play = ["open"]
+[access.live]
+publish = ["key", ["ip:10.0.0.0/8", "key"]]
+keys = ["studio:sha256:{"0a" * 32}"]
+[access.live.aliases]
+studio = "main"
+"st-2.x" = "a b"
+[[hooks]]
+url = "https://a.example/hook"
+events = ["publish_*"]
+secret = "env:HOOK"
+[[hooks]]
+exec = ["ffmpeg", "{{app}}"]
+while = "publishing"
+""",
 ]
 
 
@@ -205,8 +221,35 @@ def test_what_show_prints_is_the_same_configuration(
     assert load_config(again, {}, {}) == load_config(file, {}, {})
 
 
+def test_show_keeps_secrets_to_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "p.toml"
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    text = f'[[hooks]]\nurl = "https://me:pw1@a.example/hook?t=pw2"\nsecret = "{secret}"\n'
+    text += '[auth]\ncallback = "http://127.0.0.1/auth?t=pw3"\njwt = "jwks:https://x:pw4@b.example/keys"\n'
+    text += '[pipeline]\nspark = ["spark.hadoop.fs.s3a.secret.key=pw5", "spark.executor.memory=4g"]\n'
+    file.write_text(text, encoding="utf-8")
+    printed = shown(["--config", str(file)], capsys)
+    assert not [each for each in ("pw1", "pw2", "pw3", "pw4", "pw5", secret) if each in printed]
+    for line in ('url = "https://…@a.example/hook?…"', 'secret = "whsec_…"', "spark.executor.memory=4g"):
+        assert line in printed
+
+
 def test_show_has_every_section(capsys: pytest.CaptureFixture[str]) -> None:
-    assert list(tomllib.loads(shown([], capsys))) == [name for name in Config.model_fields if name != "apps"]
+    assert list(tomllib.loads(shown([], capsys))) == [
+        name for name in Config.model_fields if name not in ("apps", "access", "hooks")
+    ]
+
+
+def test_a_server_whose_secrets_cannot_be_read_does_not_start_and_says_so_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], served: list[Config]
+) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text(f'[auth]\nsigning = ["file:{tmp_path}/gone"]\n', encoding="utf-8")
+    assert refusal(["serve", "--config", str(file)], capsys) == (
+        f"penstock: auth.signing: {tmp_path}/gone cannot be read: No such file or directory"
+    )
+    assert served == []
+    assert cli.main(["config", "check", "--config", str(file)]) == 0
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:

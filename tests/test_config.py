@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from penstock.config import Config
 from penstock.config_sources import VARIABLES
@@ -89,6 +89,43 @@ KEYS: dict[str, tuple[list[Any], list[Any]]] = {
         ],
         ["", "*", "proxy.example", ["10.0.0.1/8"], ["10.0.0.0/33"], [5], 5, None, {}, ["none", "::1"]],
     ),
+    "http.cors_origins": (
+        [([], ()), ("https://a.example, http://b:8080", ("https://a.example", "http://b:8080"))],
+        ["", "*", "a.example", "https://a.example/", ["https://u@a"], "HTTPS://A", ["ftp://a"], [5], 5, None, {}],
+    ),
+    "auth.signing": (
+        [
+            ([], ()),
+            ("none", ()),
+            (["file:secrets/a b", "env:B"], ("file:secrets/a b", "env:B")),
+            ("file:a, env:B", ("file:a", "env:B")),
+        ],
+        ["", "secret", ["secret"], ["file:"], ["env:"], ["env:A B"], ["file:a\nb"], [5], 5, None, {}],
+    ),
+    "auth.jwt": (
+        [
+            ("none", None),
+            ("file:secrets/jwt", "file:secrets/jwt"),
+            ("env:JWT", "env:JWT"),
+            ("jwks:https://id.example/keys", "jwks:https://id.example/keys"),
+            ("jwks:http://127.0.0.1:9000/keys", "jwks:http://127.0.0.1:9000/keys"),
+            ("jwks:keys.json", "jwks:keys.json"),
+        ],
+        ["", "x" * 32, "jwks:", "jwks:http://id.example/keys", "jwks:ftp://a/b", "jwks:https://", 5, [], {}],
+    ),
+    "auth.jwt_audience": ([("penstock", "penstock"), ("a b", "a b")], ["", 5, "x" * 256, None]),
+    "auth.callback": (
+        [("none", None), ("http://127.0.0.1:9000/auth?a=b", "http://127.0.0.1:9000/auth?a=b")],
+        ["", "127.0.0.1:9000", "ftp://a", "http://", "http://a b", "http://a#b", "http://a:99999", 5, []],
+    ),
+    "auth.callback_timeout_s": ([("500ms", 0.5), (4, 4.0)], [0, 5, *NO_SECONDS]),
+    "auth.callback_fails": ([("deny", "deny"), ("allow", "allow")], ["", "open", True, None]),
+    "auth.callback_style": ([("json", "json"), ("nginx", "nginx")], ["", "xml", None]),
+    "api.keys": (
+        [([], ()), (f"boss:admin:sha256:{'0a' * 32}", (f"boss:admin:sha256:{'0a' * 32}",))],
+        ["", "boss", ["boss:owner:sha256:" + "0a" * 32], ["boss:admin:sha256:0a"], ["boss:sha256:" + "0a" * 32], [5]],
+    ),
+    "api.loopback_reads": ([(True, True), ("off", False)], ["perhaps", 2, "", None, []]),
     "http.listen": ([*ADDRESSES, ("none", None)], NO_ADDRESSES),
     "http.web_listen": ([*ADDRESSES, ("none", None)], NO_ADDRESSES),
     "limits.max_connections": (COUNTS, NO_COUNTS),
@@ -225,7 +262,8 @@ def with_value(key: str, value: object) -> Config:
 
 
 def as_values(config: Config) -> dict[str, Any]:
-    return {section: dict(table) for section, table in config}
+    # A section with a field called keys looks like a mapping to dict.
+    return {section: dict(iter(table)) if isinstance(table, BaseModel) else table for section, table in config}
 
 
 def value_of(config: Config, key: str) -> object:

@@ -173,6 +173,62 @@ def test_what_is_wrong_in_the_file_is_told_in_one_line(tmp_path: Path, text: str
     assert complaint(file) == f"{file} {line}"
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("access = 5", "line 1: access = 5: should be a table"),
+        ("[access]\nlive = ['open']", "line 2: access.live = ['open']: should be a table"),
+        ("[access.live]\naliases = 5", "line 2: access.live.aliases = 5: should be a table"),
+        ("[access.live]\npubish = []", "line 2: access.live.pubish: unknown key; did you mean publish?"),
+        (
+            "[access.live]\npublish = ['jwt']",
+            "line 2: access.live.publish = ['jwt']: access.live.publish has jwt, which needs auth.jwt",
+        ),
+        (
+            "[access.'*']\nplay = ['signed']",
+            "line 2: access.'*'.play = ['signed']: access.*.play has signed, which needs auth.signing",
+        ),
+        ("hooks = 5", "line 1: hooks: should be a list of tables, as [[hooks]] makes it"),
+        ("hooks = [5]", "line 1: hooks.0: should be a list of tables, as [[hooks]] makes it"),
+        ("[[hooks]]\nulr = 'https://a'", "line 1: hooks.0.ulr: unknown key; did you mean url?"),
+        ("[[hooks]]\nwhile = 'publishing'", "line 1: hooks.0: needs either url or exec"),
+    ],
+)
+def test_what_is_wrong_in_access_and_hooks_is_told_in_one_line(tmp_path: Path, text: str, line: str) -> None:
+    file = written(tmp_path, text)
+    assert complaint(file) == f"{file} {line}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[auth]\nsigning = ['hunter2']",
+        "[auth]\nsigning = 'hunter2'",
+        "[auth]\njwt = 'hunter2'",
+        "[auth]\ncallback = 'hunter2'",
+        "[access.live]\nkeys = ['hunter2']",
+        "[api]\nkeys = ['hunter2']",
+        "[[hooks]]\nurl = 'hunter2'",
+        "[[hooks]]\nurl = 'https://a.example'\nsecret = 'hunter2'",
+    ],
+)
+def test_a_secret_in_the_wrong_place_is_not_repeated(tmp_path: Path, text: str) -> None:
+    assert "hunter2" not in complaint(written(tmp_path, text))
+
+
+def test_a_secret_in_a_variable_that_should_hold_a_reference_is_not_repeated() -> None:
+    assert complaint(environment={"PENSTOCK_AUTH_JWT": "hunter2"}) == (
+        'environment PENSTOCK_AUTH_JWT: auth.jwt: should be "file:PATH" or "env:NAME", not the secret itself'
+    )
+
+
+def test_variables_that_hold_secrets_may_be_called_like_settings(tmp_path: Path) -> None:
+    file = written(tmp_path, "[auth]\nsigning = ['env:PENSTOCK_SIGNING', 'env:PENSTOCK_OLD']\n")
+    environment = {"PENSTOCK_SIGNING": "a", "PENSTOCK_OLD": "b", "PENSTOCK_TOKEN": "c"}
+    assert load_config(file, environment, {}).auth.signing == ("env:PENSTOCK_SIGNING", "env:PENSTOCK_OLD")
+    assert "unknown variable" in complaint(environment=environment)
+
+
 def test_an_unknown_variable_is_told_with_the_nearest() -> None:
     assert complaint(environment={"PENSTOCK_RTMP_LISTN": ":1"}) == (
         "environment PENSTOCK_RTMP_LISTN: unknown variable; did you mean PENSTOCK_RTMP_LISTEN?"
@@ -244,8 +300,12 @@ def test_the_example_is_the_defaults_with_every_key() -> None:
 
 def test_what_the_example_offers_in_comments_is_valid(tmp_path: Path) -> None:
     text = EXAMPLE.read_text(encoding="utf-8").replace("# [apps.live]", "[apps.live]")
-    file = written(tmp_path, text.replace("\n# join", "\njoin").replace("\n# flush", "\nflush"))
-    assert load_config(file, {}, {}).app("live").flush == FlushGrid(100)
+    text, _, more = text.replace("\n# join", "\njoin").replace("\n# flush", "\nflush").partition("\n# [access.live]")
+    file = written(tmp_path, text + "\n# [access.live]".replace("# ", "") + more.replace("\n# ", "\n"))
+    text = file.read_text(encoding="utf-8").replace('jwt = "none"', 'jwt = "env:JWT"')
+    config = load_config(written(tmp_path, text), {}, {})
+    assert config.app("live").flush == FlushGrid(100)
+    assert (config.access["live"].aliases, len(config.hooks)) == ({"studio": "main"}, 2)
 
 
 ANY_VALUE = st.one_of(

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
+from penstock.config_access import MAX_HOOKS, AccessConfig, Api, Auth, HookConfig, read_origins
 from penstock.config_units import (
     DAY,
     GB,
@@ -70,7 +71,8 @@ def _default_server_id() -> str:
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # An error that is logged as it is holds no value: some are secrets.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Server(_Section):
@@ -125,6 +127,8 @@ class Http(_Section):
     """With both, HTTPS is served at both addresses."""
     trusted_proxies: Annotated[tuple[str, ...], PlainValidator(read_networks)] = ()
     """Whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
+    cors_origins: Annotated[tuple[str, ...], PlainValidator(read_origins)] = ()
+    """Pages of other origins that may use the API."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -304,12 +308,17 @@ class Logs(_Section):
 
 
 class Config(_Section):
-    """Everything that the operator decides. `defaults` holds for every app; `apps` has what differs, built on it."""
+    """Everything that the operator decides. `defaults` holds for every app; `apps` has what differs, built on it.
+
+    `access` has who may what, by app; without any everybody may everything.
+    """
 
     server: Server = Field(default_factory=Server)
     rtmp: Rtmp = Rtmp()
     tls: Tls = Tls()
     http: Http = Http()
+    auth: Auth = Auth()
+    api: Api = Api()
     limits: Limits = Limits()
     relay: Relay = Relay()
     recording: Recording = Recording()
@@ -320,6 +329,8 @@ class Config(_Section):
     logs: Logs = Logs()
     defaults: AppConfig = AppConfig()
     apps: Mapping[str, AppConfig] = Field(default_factory=dict)
+    access: Mapping[str, AccessConfig] = Field(default_factory=dict)
+    hooks: Annotated[tuple[HookConfig, ...], Field(max_length=MAX_HOOKS)] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -329,6 +340,19 @@ class Config(_Section):
                 built = {name: defaults | app if isinstance(app, dict) else app for name, app in apps.items()}
                 return values | {"apps": built}
         return values
+
+    @model_validator(mode="after")
+    def _rules_have_what_they_verify_by(self) -> Self:
+        needs = {"signed": ("signing", self.auth.signing), "jwt": ("jwt", self.auth.jwt)}
+        needs["callback"] = ("callback", self.auth.callback)
+        for app, access in self.access.items():
+            for action, rules in (("publish", access.publish), ("play", access.play)):
+                for alternative in rules:
+                    for condition in (alternative,) if isinstance(alternative, str) else alternative:
+                        name, value = needs.get(condition, ("", condition))
+                        if not value:
+                            raise ValueError(f"access.{app}.{action} has {condition}, which needs auth.{name}")
+        return self
 
     def app(self, name: str) -> AppConfig:
         """What holds for an app, named in the configuration or not."""

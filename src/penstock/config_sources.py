@@ -15,11 +15,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from penstock.config import AppConfig, Config
+from penstock.config_access import VARIABLE_PREFIX, AccessConfig, HookConfig, may_hold_secret
 from penstock.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "PENSTOCK_"
 FILE_VARIABLE = "PENSTOCK_CONFIG"
 """Names the file, as the flag --config does."""
+_NO_SETTINGS = frozenset(("PENSTOCK_TOKEN",))
+"""What our commands show to the API of a running server."""
 
 # Kubernetes and Docker links set these by themselves where a service is called penstock.
 _FOREIGN_VARIABLE = re.compile(r"PENSTOCK_(SERVICE_.*|PORT(_.*)?)")
@@ -69,14 +72,15 @@ def load_with_origins(file: Path | None, environment: Mapping[str, str], flags: 
     if file is None and named_file is not None:
         file = Path(named_file)
     values, origins = ({}, {}) if file is None else _read_file(file)
-    for name, text in sorted(variables.items()):
-        if _FOREIGN_VARIABLE.fullmatch(name):
-            continue
-        if name not in VARIABLES:
-            raise ConfigError(f"environment {_named(name)}: unknown variable{_nearest(name, VARIABLES)}")
+    ours = {name: text for name, text in variables.items() if name in VARIABLES}
+    for name, text in sorted(ours.items()):
         _put(values, origins, VARIABLES[name], text, f"environment {name}")
     for flag, value in flags.items():
         _put(values, origins, FLAGS[flag], value, f"flag {flag}")
+    referred = set(_referred_variables(values))
+    for name in sorted(variables.keys() - ours.keys() - referred - _NO_SETTINGS):
+        if not _FOREIGN_VARIABLE.fullmatch(name):
+            raise ConfigError(f"environment {_named(name)}: unknown variable{_nearest(name, VARIABLES)}")
     return _validated(values, origins)
 
 
@@ -112,6 +116,21 @@ def _known_keys(model: type[BaseModel] = Config, above: Key = ()) -> Iterator[Ke
 
 VARIABLES: Mapping[str, Key] = {f"{ENVIRONMENT_PREFIX}{'_'.join(key).upper()}": key for key in _known_keys()}
 """Every variable. Apps are set in the file alone: a variable cannot spell their names."""
+
+
+def _referred_variables(value: object) -> Iterator[str]:
+    """Variables that hold secrets which the values refer to: those may be called what they like."""
+    match value:
+        case str():
+            for each in value.split(","):
+                if each.strip().startswith(VARIABLE_PREFIX):
+                    yield each.strip().removeprefix(VARIABLE_PREFIX)
+        case dict():
+            for each in value.values():
+                yield from _referred_variables(each)
+        case list() | tuple():
+            for each in value:
+                yield from _referred_variables(each)
 
 
 def _put(values: dict[str, Any], origins: dict[Key, str], key: Key, value: object, origin: str) -> None:
@@ -173,8 +192,23 @@ _TABLES = {key[:depth] for key in VARIABLES.values() for depth in range(1, len(k
 """Sections, and sections inside sections."""
 
 
+_MODELS_OF_MANY: Mapping[str, Iterable[str]] = {
+    "apps": AppConfig.model_fields,
+    "access": AccessConfig.model_fields,
+    "hooks": [field.alias or name for name, field in HookConfig.model_fields.items()],
+}
+"""The keys of tables whose names the operator chooses, and of lists of tables."""
+
+
 def _is_table(key: Key) -> bool:
-    return len(key) < 3 if key[0] == "apps" else len(key) == 1 or key in _TABLES
+    match key:
+        case ("apps", *rest):
+            return len(rest) < 2
+        case ("access", *rest):
+            return len(rest) < 2 or (len(rest) == 2 and rest[1] == "aliases")
+        case ("hooks", *rest):
+            return bool(rest)
+    return len(key) == 1 or key in _TABLES
 
 
 def _paths(values: Mapping[str, Any], above: Key = ()) -> Iterator[Key]:
@@ -196,22 +230,33 @@ def _blame(error: ValidationError, values: Mapping[str, Any], origins: Mapping[K
     first = error.errors(include_url=False)[0]
     key = tuple(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        if key[0] == "apps":
-            nearest = _nearest(key[-1], AppConfig.model_fields)
+        if key[0] in _MODELS_OF_MANY:
+            nearest = _nearest(key[-1], _MODELS_OF_MANY[key[0]])
         else:
             nearest = _nearest(dotted(key), [*Config.model_fields, *map(dotted, _known_keys())])
-        return f"{origins[key]}: {dotted(key)}: unknown key{nearest}"
+        return f"{_origin(key, origins)}: {dotted(key)}: unknown key{nearest}"
     allowed = _sentence(first["type"], first["msg"])
-    if _is_table(key):
+    if key == () or (_is_table(key) and key[0] not in ("hooks", "access")):
         # The values of a section do not fit together: blame one that was set, best one that the sentence names.
-        set_here = [each for each in origins if each[:-1] == key]
-        key = next((each for each in set_here if dotted(each) in allowed), set_here[0])
-    return f"{origins[key]}: {dotted(key)} = {_shown(_at(values, key))}: {allowed}"
+        set_here = [each for each in origins if not key or each[:-1] == key]
+        named = (each for each in set_here if dotted(each) in allowed or ".".join(each) in allowed)
+        key = max(named, key=len, default=set_here[0])
+    value = "" if may_hold_secret(key) else f" = {_shown(_at(values, key))}"
+    return f"{_origin(key, origins)}: {dotted(key)}{value}: {allowed}"
+
+
+def _origin(key: Key, origins: Mapping[Key, str]) -> str:
+    """Of what is inside a list, where the list is."""
+    while key not in origins:
+        key = key[:-1]
+    return origins[key]
 
 
 def _sentence(kind: str, message: str) -> str:
     if kind.startswith("bool"):
         return "should be true or false"
+    if kind in ("tuple_type", "model_type"):
+        return "should be a list of tables, as [[hooks]] makes it"
     return message.removeprefix("Value error, ").replace("Input should be", "should be")
 
 

@@ -1,6 +1,7 @@
 """`penstock config check|show`: what the configuration is and where it comes from, without starting anything.
 
-Owns the way back from the configuration to TOML. What `show` prints is the same configuration when it is loaded again.
+Owns the way back from the configuration to TOML. What `show` prints is the same configuration when it is loaded again,
+but for secrets, which are not shown: those of webhooks, and what addresses carry in front of a host or behind `?`.
 """
 
 import argparse
@@ -40,7 +41,18 @@ def toml_lines(loaded: "LoadedConfig") -> Iterator[str]:
         if isinstance(table, Mapping):
             for name, app in table.items():
                 own = {key[-1] for key in loaded.origins if key[:-1] == (section, name)}
-                yield from _table((section, name), [(key, value) for key, value in app if key in own], loaded.origins)
+                set_here = [(key, value) for key, value in app if key in own]
+                inner = [(key, value) for key, value in set_here if isinstance(value, Mapping)]
+                plain = [item for item in set_here if item not in inner]
+                yield from _table((section, name), plain, loaded.origins)
+                for key, value in inner:
+                    yield from _table((section, name, key), list(value.items()), loaded.origins)
+        elif isinstance(table, tuple):
+            for each in table:
+                yield f"[[{section}]]" + _comment(loaded.origins.get((section,)))
+                names = {name: field.alias or name for name, field in type(each).model_fields.items()}
+                yield from (f"{names[name]} = {_toml(value)}" for name, value in each if name in each.model_fields_set)
+                yield ""
         else:
             yield from _section((section,), table, loaded.origins)
 
@@ -60,9 +72,12 @@ def _table(
 ) -> Iterator[str]:
     yield f"[{'.'.join(map(_key, path))}]"
     for name, value in items:
-        origin = origins.get((*path, name))
-        yield f"{name} = {_toml(value)}" + ("" if origin is None else f"  # {origin}")
+        yield f"{_key(name)} = {_toml(value)}" + _comment(origins.get((*path, name)))
     yield ""
+
+
+def _comment(origin: str | None) -> str:
+    return "" if origin is None else f"  # {origin}"
 
 
 def _key(name: str) -> str:
@@ -70,6 +85,7 @@ def _key(name: str) -> str:
 
 
 def _toml(value: object) -> str:
+    from penstock.config_access import shown
     from penstock.config_units import FlushGrid
 
     match value:
@@ -86,7 +102,7 @@ def _toml(value: object) -> str:
         case tuple():
             return f"[{', '.join(map(_toml, value))}]"
         case _:
-            return _text(str(value))
+            return _text(shown(str(value)))
 
 
 def _text(text: str) -> str:

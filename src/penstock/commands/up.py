@@ -3,7 +3,8 @@
 import argparse
 from collections.abc import Iterator
 
-from penstock.commands.options import add_config_arguments, load_from_arguments
+from penstock.commands.options import add_config_arguments
+from penstock.commands.preflight import load_to_serve
 from penstock.commands.serve import run as serve
 
 HELP = "start everything on this machine: the server, and the pipeline beside it"
@@ -22,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    config = load_from_arguments(arguments).config
+    config = load_to_serve(arguments).config
     is_wanted = config.pipeline.enabled and config.facts.enabled and not arguments.no_pipeline
     # Facts that are shipped are ingested by the pipeline of the lake that they go to.
     if not is_wanted or config.ship.to is not None:

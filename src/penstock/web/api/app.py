@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, Final, cast
 
-import orjson
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
@@ -68,28 +67,27 @@ def make_app(context: ApiContext, more: Iterable[APIRouter] = ()) -> FastAPI:
         ),
     )
     handle_problems(app)
-    for resource in _RESOURCES:
-        app.include_router(resource.router(context), prefix=PREFIX)
-    for router in more:
+    routers = [*(resource.router(context) for resource in _RESOURCES), *more]
+    for router in routers:
         app.include_router(router, prefix=PREFIX)
-    _complete_schema(app)
     _show_schema(app)
+    # FastAPI makes the schema once all routes are there, and keeps it.
+    _complete(app.openapi(), [route for router in routers for route in router.routes if isinstance(route, APIRoute)])
     return app
 
 
-def _complete_schema(app: FastAPI) -> None:
+def _complete(schema: dict[str, Any], routes: Iterable[APIRoute]) -> None:
     """What FastAPI does not know: the shape of problems, tokens and roles, and answers without a body."""
-    schema = app.openapi()
     parts = schema["components"]
     problem = ProblemDetails.model_json_schema(ref_template=_REF)
     parts["schemas"] |= {**problem.pop("$defs"), "ProblemDetails": problem}
     parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    for route in app.routes:
-        if not isinstance(route, APIRoute):
+    for route in routes:
+        if not route.include_in_schema:
             continue
+        role = required_role(route)
         for method in route.methods or ():
-            operation = schema["paths"][route.path_format][method.lower()]
-            role = _role_of(route)
+            operation = schema["paths"][PREFIX + route.path_format][method.lower()]
             # Reading on this machine may need none.
             operation["security"] = [{"token": []}, *([{}] if role is Role.READ else [])]
             operation["description"] += f"\n\nRole: {role.name.lower()}."
@@ -97,20 +95,18 @@ def _complete_schema(app: FastAPI) -> None:
                 operation["responses"]["304"] = {"description": HTTPStatus.NOT_MODIFIED.phrase}
 
 
-def _role_of(route: APIRoute) -> Role:
+def required_role(route: APIRoute) -> Role:
+    """The least that a caller of a route must be."""
     required = (each.dependency for each in route.dependencies)
     return max((each.role for each in required if isinstance(each, RequiredRole)), default=Role.READ)
 
 
 def _show_schema(app: FastAPI) -> None:
-    schema: dict[str, Any] = orjson.loads(orjson.dumps(app.openapi()))
-    page = render_page(schema)
-
     async def get_schema(request: Request) -> Response:
-        return json_answer(request, schema)
+        return json_answer(request, app.openapi())
 
     async def get_page(_request: Request) -> Response:
-        return Response(page, headers=PAGE_HEADERS, media_type="text/html")
+        return Response(render_page(app.openapi()), headers=PAGE_HEADERS, media_type="text/html")
 
     for path in (f"{PREFIX}/openapi.json", "/api/openapi.json"):
         app.add_api_route(path, get_schema, include_in_schema=False)

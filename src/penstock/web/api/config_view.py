@@ -1,23 +1,19 @@
 """The configuration in force as the API shows it: every key, its value and where that comes from, without secrets.
 
-Owns what counts as a secret among values: what is written where a reference could be, passwords in addresses, and
-Spark's settings that are named like secrets. References (`file:`, `env:`) are shown and never followed.
+Owns the way from settings to JSON. What is a secret among them is known by `config_access`; references to secrets are
+shown, and never followed.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pydantic import BaseModel
 
 from penstock.config import Config
+from penstock.config_access import shown
 from penstock.config_sources import dotted
 from penstock.config_units import FlushGrid
 
-MASK: Final = "***"
-_INLINE_SECRET: Final = re.compile(r"whsec_[^\s\"']+")
-_USER_IN_URL: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
-_SECRET_NAME: Final = re.compile(r"(secret|password|token|credential|key)", re.IGNORECASE)
 _DEFAULT: Final = "default"
 
 
@@ -54,7 +50,8 @@ def _plain(value: object) -> Any:
         case None | bool() | int() | float():
             return value
         case BaseModel():
-            return {inner: _plain(each) for inner, each in value}
+            names = {inner: field.alias or inner for inner, field in type(value).model_fields.items()}
+            return {names[inner]: _plain(each) for inner, each in value}
         case Mapping():
             return {str(inner): _plain(each) for inner, each in value.items()}
         case list() | tuple():
@@ -62,11 +59,4 @@ def _plain(value: object) -> Any:
         case FlushGrid(period_ms=period_ms):
             return f"{period_ms}ms"
         case _:
-            return _masked(str(value))
-
-
-def _masked(text: str) -> str:
-    name, is_setting, _ = text.partition("=")
-    if is_setting and _SECRET_NAME.search(name):
-        return f"{name}={MASK}"
-    return _USER_IN_URL.sub(MASK, _INLINE_SECRET.sub(MASK, text))
+            return shown(str(value))

@@ -140,7 +140,7 @@ class Guard:
         text = origin.decode("latin-1")
         # The host was found to be ours; which scheme the page came by, a proxy may have changed.
         is_ours = text.partition("://")[2] == headers.get(b"host", b"").decode("latin-1") != ""
-        return is_ours or text in self._origins or "*" in self._origins
+        return is_ours or text in self._origins
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False

@@ -1,6 +1,6 @@
 """The schema of the API as a page to read at /api.
 
-Owns its looks. It is made of the schema alone, once, and has no script and nothing from elsewhere, so that its policy
+Owns its looks. It is made of the schema alone, and has no script and nothing from elsewhere, so that its policy
 can forbid both; requests are shown as lines for curl.
 """
 

@@ -64,11 +64,17 @@ def handle_problems(app: FastAPI) -> None:
     """Have everything that an application refuses told in this way."""
     app.add_exception_handler(HTTPException, _on_refusal)
     app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(Exception, _on_failure)
 
 
 async def _on_refusal(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
     return problem_answer(HTTPStatus(error.status_code), error.detail, error.headers)
+
+
+async def _on_failure(_request: Request, _error: Exception) -> Response:
+    # The guard logs it.
+    return problem_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "See the log.")
 
 
 async def _on_invalid(_request: Request, error: Exception) -> Response:
