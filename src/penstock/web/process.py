@@ -17,6 +17,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from penstock.config import Config
 from penstock.control import messages
+from penstock.control.live import AccessQuestion, Live, WorkerToWeb
 from penstock.control.messages import (
     Alive,
     Entrance,
@@ -35,6 +36,7 @@ from penstock.web.asgi import App
 from penstock.web.board import Board
 from penstock.web.http_connections import HttpConnections, refuse
 from penstock.web.link import Link, decoder_of
+from penstock.web.live.happenings import Happenings, Now
 from penstock.web.own_port import Certificate, OwnPort
 from penstock.web.routes import OperatorRoutes
 from penstock.web.self_test import complaint_of
@@ -52,7 +54,7 @@ class WebProcess:
 
     def __init__(self, supervisor: socket.socket) -> None:
         self._link: Link[ToWeb] = Link(supervisor, decoder_of(ToWeb), self._on_message, lambda: self._end(0))
-        self._workers: dict[int, Link[HttpConnection]] = {}
+        self._workers: dict[int, Link[WorkerToWeb]] = {}
         self._serving: _Serving | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -126,20 +128,37 @@ class WebProcess:
             self._start(own_port.run())
 
     def _take_link(self, worker: int, descriptors: tuple[int, ...]) -> None:
-        known = self._workers.pop(worker, None)
-        if known is not None:
-            known.close()
-        # A worker that ends is replaced, and with it its link: nothing is to be done before.
+        self._lose_link(worker)
         self._workers[worker] = Link(
-            _socket_of(descriptors), decoder_of(HttpConnection), self._on_connection, lambda: None
+            _socket_of(descriptors),
+            decoder_of(WorkerToWeb),
+            lambda message, beside: self._on_worker(worker, message, beside),
+            lambda: self._lose_link(worker),
         )
 
-    def _on_connection(self, message: HttpConnection, descriptors: tuple[int, ...]) -> None:
-        connection = _socket_of(descriptors)
-        if self._serving is None:
-            refuse(connection)
-        else:
-            self._serving.connections.offer(connection, message.address, message.scheme)
+    def _lose_link(self, worker: int) -> None:
+        """A worker that ends is replaced, and with it its link."""
+        link = self._workers.pop(worker, None)
+        if link is not None and self._serving is not None:
+            link.close()
+            self._serving.happenings.worker_lost(worker, _now())
+
+    def _on_worker(self, worker: int, message: WorkerToWeb, descriptors: tuple[int, ...]) -> None:
+        serving = self._serving
+        match message:
+            case HttpConnection():
+                connection = _socket_of(descriptors)
+                if serving is None:
+                    refuse(connection)
+                else:
+                    serving.connections.offer(connection, message.address, message.scheme)
+            case Live():
+                if serving is not None:
+                    serving.happenings.receive(worker, message, _now())
+            case AccessQuestion():
+                pass
+            case _:
+                assert_never(message)
 
     async def _serve(self, serving: "_Serving") -> None:
         self._start(serving.connections.run())
@@ -152,6 +171,7 @@ class WebProcess:
         self._link.send(Ready())
         while True:
             self._link.send(Alive({}))
+            serving.happenings.second_passed(_now())
             await asyncio.sleep(_ALIVE_EVERY_S)
 
     def _stop(self, serving: "_Serving", *, is_at_once: bool) -> None:
@@ -186,6 +206,7 @@ class _Serving:
         config = Config.model_validate(welcome.config)
         configure_logs(config.logs.level, config.logs.format)
         self.board = Board(welcome.workers, os.getpid())
+        self.happenings = Happenings(config.server.id, welcome.boot_id)
         routes = OperatorRoutes(self.board, time.monotonic, config.server.data_dir)
         self._site = Site(routes.routes())
         self._http = config.http
@@ -232,6 +253,10 @@ def _behind_proxies(site: App, config: Config) -> App:
     """The same, with the addresses that trusted proxies tell. Others may tell what they want."""
     networks = list(config.http.trusted_proxies)
     return cast("App", ProxyHeadersMiddleware(cast("Any", site), networks)) if networks else site
+
+
+def _now() -> Now:
+    return Now(time.monotonic_ns() // 1000, time.time_ns() // 1000)
 
 
 def _socket_of(descriptors: tuple[int, ...]) -> socket.socket:

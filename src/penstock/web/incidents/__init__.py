@@ -1,0 +1,1 @@
+"""What is wrong with streams, found while it lasts."""
