@@ -18,7 +18,8 @@ from penstock.web.hooks.retries import Retries
 from penstock.web.hooks.settings import WebhookSettings
 from penstock.web.hooks.signatures import Secret
 
-SECRET = "whsec_" + base64.b64encode(b"0123456789abcdefghijklmn").decode()
+KEY = b"0123456789abcdefghijklmn"
+SECRET = "whsec_" + base64.b64encode(KEY).decode()
 FAILED = Outcome(is_taken=False, reason="status 500")
 FAST = Retries(first_s=0.005, longest_s=0.02)
 
@@ -70,7 +71,7 @@ class FakeReceiver:
 def hook(
     key: str = "h", url: str = "http://a/", wanted: Wanted | None = None, timeout_s: float = 1.0
 ) -> WebhookSettings:
-    return WebhookSettings(key, "http://a", url, wanted or Wanted(), Secret(SECRET), timeout_s)
+    return WebhookSettings(key, "http://a", url, wanted or Wanted(), Secret(KEY), timeout_s)
 
 
 def event(count: int, stream: str | None = "main", kind: str = "publish_started") -> Event:
