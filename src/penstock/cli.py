@@ -20,6 +20,8 @@ COMMANDS: Mapping[str, str] = {
     "pipeline": "penstock.commands.pipeline",
     "config": "penstock.commands.config",
     "facts": "penstock.commands.facts",
+    "key": "penstock.commands.key",
+    "sign": "penstock.commands.sign",
     "publish": "penstock.tools.command_line:PUBLISH",
     "play": "penstock.tools.command_line:PLAY",
     "probe": "penstock.tools.command_line:PROBE",

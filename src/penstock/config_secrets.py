@@ -4,6 +4,7 @@ Owns the way from `file:PATH` and `env:NAME` to bytes, and from a configuration 
 message between processes and in no error: a line says which key and where it should have been.
 """
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -84,7 +85,13 @@ def hook_secret(hook: HookConfig, environment: Mapping[str, str]) -> bytes | Non
 def policy_of(config: Config, environment: Mapping[str, str]) -> Policy:
     """Who may, by the configuration. A secret that cannot be read raises ConfigError."""
     apps = {name: _app_access(each) for name, each in config.access.items()}
-    return Policy(apps, signing_secrets(config, environment))
+    return Policy(apps, signing_secrets(config, environment), _edition_of(config))
+
+
+def _edition_of(config: Config) -> str:
+    """The same in every process that was given this configuration."""
+    access = "".join(f"{name}\n{each.model_dump_json()}\n" for name, each in sorted(config.access.items()))
+    return hashlib.sha256((config.auth.model_dump_json() + access).encode()).hexdigest()[:16]
 
 
 def check_secrets(config: Config, environment: Mapping[str, str]) -> None:

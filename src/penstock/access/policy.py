@@ -76,6 +76,8 @@ class Policy:
 
     apps: Mapping[str, AppAccess] = field(default_factory=dict)
     signing: tuple[bytes, ...] = field(default=(), repr=False)
+    edition: str = ""
+    """Which configuration this is of: a worker and web may for a moment go by different ones."""
 
     @property
     def is_open(self) -> bool:

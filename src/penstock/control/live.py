@@ -126,7 +126,11 @@ class AccessQuestion(Message, frozen=True):
     user: str | None
     """Whose key was proved by the Adobe challenge."""
     is_held: bool
-    """It was let in before, and the rules may have changed: who is asked over the network is not asked again."""
+    """It was let in before, and the rules may have changed."""
+    held_rule: str = ""
+    """The rule that let it in. Where a callback did, it is not asked again."""
+    edition: str = ""
+    """Of the policy that the worker goes by. Web answers by the same one, or refuses."""
 
 
 class AccessAnswer(Message, frozen=True):

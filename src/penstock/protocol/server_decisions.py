@@ -150,6 +150,12 @@ class ServerDecisions(Session):
         self._send_stream_event(UserControlEvent.STREAM_EOF, stream)
         self._send_status(stream, StatusCode.PLAY_STOP, f"Stopped playing {stream.name}.", details=stream.name)
 
+    def revoke_play(self, stream_id: int, description: str) -> None:
+        """End a play that may not go on, with an error; FFmpeg and librtmp end on it."""
+        stream = self._stream(stream_id)
+        self._move_stream(stream, StreamSignal.STOP)
+        self._send_status(stream, StatusCode.PLAY_FAILED, description, details=stream.name)
+
     def accept_seek(self, stream_id: int, position_ms: int) -> None:
         """Answer a SeekRequested: what follows starts at the position."""
         stream = self._stream(stream_id)

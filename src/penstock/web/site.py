@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Final
 
 from penstock.logs import get_logger
-from penstock.web.asgi import Receive, Scope, Send
+from penstock.web.asgi import App, Receive, Scope, Send
 
 _LINGER_S: Final = 1.0
 _LINGER_BYTES: Final = 256 * 1024
@@ -68,6 +68,21 @@ class Site:
         except Exception as error:
             get_logger().error("HTTP request failed", path=scope["path"], exc_info=error)
             return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def beside_api(site: App, api: App) -> App:
+    """What is below /api for one application, everything else for the other, which knows no WebSockets."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        path = _path_of(scope)
+        if path == "/api" or path.startswith("/api/"):
+            await api({**scope, "path": path}, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await site(scope, receive, send)
+
+    return serve
 
 
 def plain(status: HTTPStatus) -> Answer:

@@ -23,6 +23,8 @@ class Notes(Observer):
     def __init__(self) -> None:
         self.heard: list[str] = []
         self.limits: list[str] = []
+        self.details: list[str] = []
+        """Of limits."""
         self.closings: dict[str, str] = {}
         """Why each connection went, by its id."""
         self.skipped_bytes = 0
@@ -37,6 +39,7 @@ class Notes(Observer):
 
     def limit_hit(self, limit: str, detail: str) -> None:
         self.limits.append(limit)
+        self.details.append(detail)
 
     def publish_started(self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str) -> None:
         self.heard.append(f"{live_stream.key} published")
@@ -95,6 +98,7 @@ class Stage:
         *,
         loop: FakeLoop | None = None,
         worker: int = 1,
+        address: str = "192.0.2.1:1000",
     ) -> None:
         """One of several workers, if it shares its loop and its registry of names with others."""
         if settings is None:
@@ -118,10 +122,13 @@ class Stage:
             registry=(names or NamesHere()).registry(worker),
             mark=self.flusher.mark,
             show=self.flusher.show,
+            wall_clock=lambda: self.loop.now,
         )
         self.reaper = Reaper(self.broker, self.loop)
         self._numbers = 0
         self._worker = worker
+        self.address = address
+        """Where everybody comes from."""
 
     def _finish_round(self) -> None:
         self._others()
@@ -134,7 +141,7 @@ class Stage:
         transport = self.loop.new_transport(can_send_files=not is_encrypted)
         connection = RtmpConnection(
             f"{self._worker}-{self._numbers}",
-            "192.0.2.1:1000",
+            self.address,
             transport,
             new_server(),
             loop=self.loop,

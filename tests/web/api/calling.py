@@ -122,7 +122,7 @@ class Caller:
         self.time = NOW
         self.told: list[Any] = []
         self.orders = FakeOrders()
-        self.happenings = Happenings("boot")
+        self.happenings = Happenings("edge-1", "boot")
         self.board = Board(2, own_pid=1)
         self.catalogue = Catalogue(folder)
         self.blocks = BlockList(folder, lambda: self.time, self.told.append)

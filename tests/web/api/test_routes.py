@@ -9,7 +9,7 @@ from penstock.config import Config
 from penstock.control.live import Blocks, DeleteRecording, Kick, SetRecording
 from penstock.web.api.app import make_app
 from penstock.web.api.catalogue import RecordedFile
-from tests.web.api.calling import Caller, connection, stream, view
+from tests.web.api.calling import OPENED_AT_US, Caller, connection, stream, view
 from tests.web.api.test_catalogue import row, write
 
 RECORDS_LIVE = Config.model_validate({"recording": {"streams": ["live/*"]}})
@@ -44,7 +44,7 @@ def test_a_stream_is_told_whole(tmp_path: Path) -> None:
         "sent_bytes": 207,
         "is_recording": False,
         "worker": 1,
-        "verdict": "healthy",
+        "verdict": "not sampled yet",
         "advice": [],
     }
 
@@ -306,6 +306,29 @@ def test_who_has_the_newest_answer_is_told_so(tmp_path: Path) -> None:
     caller.tell(streams=[stream()])
     changed = caller.ask("/api/v1/streams", headers={"if-none-match": first.headers["etag"]})
     assert changed.status_code == 200
+
+
+def test_incidents_that_last_and_that_are_over_are_listed(tmp_path: Path) -> None:
+    caller = Caller(tmp_path)
+    incidents = caller.happenings.incidents
+    for number in range(5):
+        incidents.published("live", "a", OPENED_AT_US + number)
+        incidents.published("live", "b", OPENED_AT_US + 400_000_000 + number)
+    incidents.passed(OPENED_AT_US + 400_000_000)
+    lasting, over = caller.json("/incidents")["items"]
+    assert lasting == {
+        "kind": "reconnect_storm",
+        "app": "live",
+        "stream": "b",
+        "started_at": "2026-09-21T14:19:50.250Z",
+        "ended_at": None,
+        "evidence": "5 publications within 5 minutes",
+        "advice": "Read the encoder's log and check its network: it connects again and again.",
+    }
+    assert (over["stream"], over["ended_at"]) == ("a", "2026-09-21T14:13:10.250Z")
+    assert [each["stream"] for each in caller.json("/incidents?stream=a&sort=ended_at")["items"]] == ["a"]
+    caller.tell(streams=[stream("b")])
+    assert caller.json("/streams/live/b")["advice"] == [lasting["advice"]]
 
 
 CHANGES = [

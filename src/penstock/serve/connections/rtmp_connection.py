@@ -94,10 +94,12 @@ class RtmpConnection:
         "_write_blocked",
         "address",
         "app",
+        "app_query",
         "asked_at",
         "can_send_files",
         "client",
         "close_when_sent",
+        "closing_reason",
         "connected_at",
         "descriptor",
         "dimensions",
@@ -116,6 +118,7 @@ class RtmpConnection:
         "rates",
         "round_trip_ms",
         "session",
+        "user_proved",
     )
 
     def __init__(
@@ -135,6 +138,10 @@ class RtmpConnection:
         self.can_send_files = transport.can_send_files
         self.is_encrypted = not transport.can_send_files
         self.app = ""
+        self.app_query: str | None = None
+        """What came with it, credentials among it: for decisions, and for nobody to see."""
+        self.user_proved: str | None = None
+        """Whose key it was proved to have when it connected."""
         self.own_name: str | None = None
         """What its peer calls itself in the query of its app."""
         self.dimensions: dict[str, str] = {}
@@ -146,6 +153,8 @@ class RtmpConnection:
         self.connected_at: float | None = None
         self.round_trip_ms: int | None = None
         self.close_when_sent = False
+        self.closing_reason = "closed by the server"
+        """Why it is closed then."""
         self.last_words: Callable[[], None] | None = None
         """Lets the session say something more when everything else is sent, just before it is closed."""
         self.on_close: Callable[[], None] | None = None
@@ -177,6 +186,11 @@ class RtmpConnection:
     def is_closed(self) -> bool:
         """Whether it is gone."""
         return self._is_closed
+
+    @property
+    def protocol(self) -> str:
+        """As facts and decisions call it."""
+        return "rtmps" if self.is_encrypted else "rtmp"
 
     @property
     def held_bytes(self) -> int:
@@ -366,7 +380,7 @@ class RtmpConnection:
         elif sent is Sent.ALL and self.close_when_sent:
             last_words, self.last_words = self.last_words, None
             if last_words is None:
-                self.close("closed by the server")
+                self.close(self.closing_reason)
             else:
                 last_words()
                 self.send_session_data()
@@ -402,6 +416,14 @@ class RtmpConnection:
         self._events = events
 
     # The end.
+
+    def close_soon(self, reason: str, within_s: float) -> None:
+        """Let the peer hear what is queued for it, and close; after a while also one that does not read."""
+        self.closing_reason = reason
+        self.close_when_sent = True
+        self.queue.put(self.session.data_to_send())
+        self.request_turn()
+        self._loop.call_later(within_s, lambda: self.close(reason))
 
     def close(self, reason: str) -> None:
         """The end of the connection, whatever the reason."""

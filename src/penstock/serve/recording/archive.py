@@ -123,6 +123,19 @@ class Archive:
             self.manifest.close()
             self.manifest = None
 
+    def delete(self, key: tuple[str, int]) -> None:
+        """Give up one file, as the operator wants. One that is being written, or is gone, stays as it is."""
+        manifest = self.manifest
+        if manifest is None:
+            return
+        try:
+            manifest.catch_up()
+            row = manifest.rows.get(key)
+            if row is not None and row.status not in (SegmentStatus.OPEN, SegmentStatus.DELETED):
+                self._delete(manifest, row, "deleted by the operator")
+        except OSError as error:
+            self.disturbed(f"{error.filename or self._folder}: {error.strerror or error}")
+
     # What recordings tell.
 
     def started(self, row: SegmentRow) -> None:

@@ -7,7 +7,8 @@ followers lag as far as they may and then give up whole GOPs.
 
 A publisher that comes back within its grace goes on with its recording, whatever it asks for then. A stream that
 begins anew is a new recording; published as `append`, its files are the next segments of its newest recording. A stream
-that moves to another worker is given up here, and goes on there in the next segment of the same recording.
+that moves to another worker is given up here, and goes on there in the next segment of the same recording. The operator
+may stop and start the recording of a live stream, within the patterns; what was stopped stays so until the stream ends.
 """
 
 import fnmatch
@@ -28,7 +29,7 @@ from penstock.serve.recording.listener import RecordingListener
 from penstock.serve.recording.recording import RecordingOrder
 from penstock.serve.recording.recording_file import Disk
 from penstock.serve.recording.retention import RetentionLimits
-from penstock.serve.recording.writer_thread import Begin, Continue, End, RecordingThread, Stop, Take
+from penstock.serve.recording.writer_thread import Begin, Continue, Delete, End, RecordingThread, Stop, Take
 from penstock.serve.settings import FileModes
 from penstock.serve.streams.observer import Observer
 
@@ -117,6 +118,8 @@ class Recorder(Observer):
         """Those of streams that are over, until the writer has given everything back."""
         self._continued: dict[str, tuple[str, int | None]] = {}
         """Recordings that go on here as soon as their stream does, by stream."""
+        self._stopped: set[str] = set()
+        """Live streams that are not recorded though the patterns name them."""
         self._ticked_at = 0.0
         self._told_stall_since: float | None = None
         self._dropped_by_ended = 0
@@ -186,7 +189,7 @@ class Recorder(Observer):
             position = live_stream.log.head + live_stream.log.unflushed_bytes
             self._thread.submit(Continue(feed.recording_id, position))
             return
-        if not self.settings.records(live_stream.key):
+        if not self.settings.records(live_stream.key) or live_stream.key in self._stopped:
             return
         # The manifest is JSON, which cannot hold bytes that are no text.
         app, stream = printable(live_stream.app_name), printable(live_stream.stream_name)
@@ -197,10 +200,32 @@ class Recorder(Observer):
             order = RecordingOrder(
                 recording_id, app, stream, is_append=False, is_continued=True, last_timestamp_ms=last_timestamp_ms
             )
+        self._begin(live_stream, order)
+
+    def _begin(self, live_stream: "LiveStream", order: RecordingOrder) -> None:
         feed = _Feed(self, live_stream, order.recording_id)
         self._thread.submit(Begin(order))
         self._feeds[live_stream.key] = feed
         live_stream.listeners.append(feed)
+
+    def is_recording(self, stream_key: str) -> bool:
+        """Whether a stream is being recorded here."""
+        return stream_key in self._feeds
+
+    def set_recording(self, live_stream: "LiveStream", *, is_recording: bool) -> None:
+        """Stop recording a live stream, or record it from its next key frame on if the patterns name it."""
+        key = live_stream.key
+        if not is_recording:
+            self._stopped.add(key)
+            self._give_up(live_stream)
+        elif key not in self._feeds and self.settings.records(key):
+            self._stopped.discard(key)
+            app, stream = printable(live_stream.app_name), printable(live_stream.stream_name)
+            self._begin(live_stream, RecordingOrder(secrets.token_hex(8), app, stream, is_append=False))
+
+    def delete(self, recording_id: str, segment: int) -> None:
+        """A finished file of a recording is to go, whichever worker wrote it."""
+        self._thread.submit(Delete(recording_id, segment))
 
     def stream_arrived(self, live_stream: "LiveStream", recording_id: str | None) -> None:
         """Another worker has recorded it so far."""
@@ -213,6 +238,10 @@ class Recorder(Observer):
 
     def stream_closed(self, live_stream: "LiveStream") -> None:
         """Its recording ends with its last message."""
+        self._stopped.discard(live_stream.key)
+        self._give_up(live_stream)
+
+    def _give_up(self, live_stream: "LiveStream") -> None:
         feed = self._feeds.pop(live_stream.key, None)
         if feed is not None:
             live_stream.listeners.remove(feed)

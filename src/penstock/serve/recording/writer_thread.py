@@ -46,11 +46,18 @@ class End(NamedTuple):
     recording_id: str
 
 
+class Delete(NamedTuple):
+    """A finished file is to go."""
+
+    recording_id: str
+    segment: int
+
+
 class Stop(NamedTuple):
     """There will be no more work: leave. Every stream has ended before."""
 
 
-Work = Begin | Take | Continue | End | Stop
+Work = Begin | Take | Continue | End | Delete | Stop
 
 
 class RecordingThread:
@@ -133,6 +140,8 @@ class RecordingThread:
                         self._recordings[recording_id].continue_at(position)
                 case End(recording_id):
                     self._end(recording_id)
+                case Delete(recording_id, segment):
+                    self._archive.delete((recording_id, segment))
                 case Stop():
                     self._is_stopping = True
                 case _:

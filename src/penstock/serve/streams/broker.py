@@ -1,8 +1,9 @@
 """The broker: what every event of every connection leads to.
 
 Owns the connections of one worker, what each event is a matter of, and the rules that hold for all: who may connect,
-how much of half messages is held, and the goodbye. Who publishes is the matter of `publishing`, who watches that of
-`playing`, which streams there are that of the `stream_table`; sending is the matter of streams and connections.
+how much of half messages is held, and the goodbye. Who may is decided by the gatekeeper; who publishes is the matter of
+`publishing`, who watches that of `playing`, which streams there are that of the `stream_table`. Sending is the matter
+of streams and connections.
 """
 
 import time
@@ -38,13 +39,15 @@ from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.reactor import Loop
 from penstock.serve.sending.fan_out import FanOut
 from penstock.serve.settings import ServerSettings
+from penstock.serve.streams.access.gatekeeper import BLOCKED, Gatekeeper
 from penstock.serve.streams.dimensions import named_parameters, own_name
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
 from penstock.serve.streams.playing import Playing
-from penstock.serve.streams.publishing import Publishing
+from penstock.serve.streams.publishing import LAST_WORDS_S, Publishing
 from penstock.serve.streams.registry import Registry
 from penstock.serve.streams.stream_table import StreamTable
+from penstock.serve.streams.viewer import Viewer
 
 _GOODBYE: Final = "The server is shutting down."
 
@@ -63,14 +66,16 @@ class Broker:
         registry: Registry,
         mark: Callable[[LiveStream], None],
         show: Callable[[list[tuple[LiveStream, Flush]]], None],
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """`mark`: called with a stream that has something to flush. `show`: sends what others have made visible."""
         self.loop = loop
         self.observer = observer
         self.connections: dict[str, RtmpConnection] = {}
         self.table = StreamTable(settings, fan_out, self, loop=loop, observer=observer, registry=registry, show=show)
-        self.publishing = Publishing(self.table, store, self.ping)
-        self.playing = Playing(self.table)
+        self.gatekeeper = Gatekeeper(loop, observer, wall_clock)
+        self.publishing = Publishing(self.table, store, self.gatekeeper, self.ping)
+        self.playing = Playing(self.table, self.gatekeeper)
         self.streams = self.table.streams
         self.peers = self.table.peers
         self.read_paces = self.table.read_paces
@@ -176,6 +181,7 @@ class Broker:
 
     def _on_connect(self, connection: RtmpConnection, event: ConnectRequested) -> None:
         connection.app = event.app
+        connection.app_query = event.app_query
         connection.own_name = own_name(event.app_query)
         connection.dimensions = named_parameters(self.settings.dimension_parameters, event.app_query)
         connection.client = event.flash_version or ""
@@ -183,9 +189,39 @@ class Broker:
             connection.session.reject_connect(event.fault or "An app must have a name.", StatusCode.CONNECT_INVALID_APP)
             connection.close_when_sent = True
             return
+        if self.gatekeeper.is_blocked(connection):
+            self._reject(connection, "Access denied.", BLOCKED)
+            return
+        rejected = self.gatekeeper.connect(connection, event)
+        if rejected is not None:
+            if rejected.is_failure:
+                detail = f"{connection.address} did not prove its key to {event.app}"
+                call = partial(self._reject, connection, rejected.description, "access refused")
+                self.gatekeeper.after_failure(connection, detail, call)
+            else:
+                self._reject(connection, rejected.description, "asked for user and password")
+            return
         connection.connected_at = self.loop.now
         connection.session.accept_connect()
         self.observer.connected(connection)
+
+    def _reject(self, connection: RtmpConnection, description: str, reason: str) -> None:
+        if not connection.is_closed:
+            connection.session.reject_connect(description)
+            connection.close_soon(reason, LAST_WORDS_S)
+
+    def look_after(self, stream: LiveStream, now: float) -> None:
+        """What is due for a stream, once a second."""
+        self.table.look_after(stream, now)
+        self.publishing.look_at(stream)
+
+    def dismiss(self, connection: RtmpConnection, reason: str) -> None:
+        """End all that a connection does, tell it so, and close it."""
+        self.publishing.end(connection, reason)
+        for viewer in list(connection.plays.values()):
+            if isinstance(viewer, Viewer):
+                self.playing.end(viewer, reason)
+        connection.close_soon(reason, LAST_WORDS_S)
 
     def ping(self, connection: RtmpConnection) -> None:
         """Ask a peer for a sign of life."""

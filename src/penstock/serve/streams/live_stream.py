@@ -24,6 +24,7 @@ from penstock.serve.connections.peer_rates import UNIT_BYTES
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.sending.fan_out import FanOut, Sending
 from penstock.serve.settings import AppSettings, JoinPolicy
+from penstock.serve.streams.access.grant import Grant
 from penstock.serve.streams.viewer import Viewer
 
 _KINDS: Final = {8: FrameKind.AUDIO, 9: FrameKind.VIDEO}
@@ -106,6 +107,8 @@ class LiveStream:
         self.codecs_text = ""
         self.dimensions: str | None = None
         """Of its publication, as facts tell them, see `dimensions`."""
+        self.grant: Grant | None = None
+        """What let its publisher in."""
         self._fan_out = fan_out
         self._owner = owner
         self._publications = 0
@@ -135,7 +138,14 @@ class LiveStream:
         """How many watch it, in all workers; those elsewhere as of their last word."""
         return len(self.viewers) + sum(self.viewers_elsewhere.values())
 
-    def begin(self, publisher: RtmpConnection, now: float, dimensions: str | None = None) -> None:
+    @property
+    def auth_subject(self) -> str | None:
+        """Who publishes it, as far as that was proved."""
+        return None if self.grant is None else self.grant.subject
+
+    def begin(
+        self, publisher: RtmpConnection, now: float, dimensions: str | None = None, grant: Grant | None = None
+    ) -> None:
         """A publication begins; it continues the stream if there was one before."""
         if self._publications:
             self._timeline = self._timeline.next(self.log.last_timestamp_ms, self._last_frame_at)
@@ -143,6 +153,7 @@ class LiveStream:
         self._publications += 1
         self.publisher = publisher
         self.dimensions = dimensions
+        self.grant = grant
         self.began_at = now
         self._expect_media(now)
 

@@ -1,7 +1,8 @@
 """Playing: who is let in to watch, who waits for a stream, and what viewers ask for while they watch.
 
-Owns what one connection may play and what it is told. Whether a stream has room, and which worker has it, is asked of
-the registry and answered later; what a viewer is sent is the matter of its stream.
+Owns what one connection may play and what it is told. Whether somebody may is asked of the gatekeeper, and then whether
+a stream has room, and which worker has it, of the registry; either may answer later. What a viewer is sent is the
+matter of its stream.
 """
 
 from functools import partial
@@ -12,7 +13,10 @@ from penstock.protocol.events import PauseChanged, PlayRequested, ReceiveChanged
 from penstock.protocol.message import MessageType
 from penstock.protocol.status import StatusCode
 from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.streams.access.gatekeeper import Gatekeeper
+from penstock.serve.streams.access.grant import Grant
 from penstock.serve.streams.dimensions import dimensions_of, own_name
+from penstock.serve.streams.publishing import LAST_WORDS_S
 from penstock.serve.streams.stream_table import Request, StreamTable
 from penstock.serve.streams.viewer import Viewer
 
@@ -23,25 +27,38 @@ _FOLLOWED_WITHIN_S: Final = 5.0
 class Playing:
     """All who watch here."""
 
-    def __init__(self, table: StreamTable) -> None:
+    def __init__(self, table: StreamTable, gatekeeper: Gatekeeper) -> None:
         self._table = table
+        self._gatekeeper = gatekeeper
 
     def on_requested(self, connection: RtmpConnection, event: PlayRequested) -> None:
         """Somebody wants to watch a stream."""
-        request = self._table.request(connection, event.name)
         if len(connection.plays) >= self._table.settings.max_plays_per_connection:
             self._table.observer.limit_hit("plays per connection", f"{connection.address} has {len(connection.plays)}")
             text = "This connection has no room for more plays."
             connection.session.reject_play(event.stream_id, text, StatusCode.PLAY_FAILED)
             return
+        # A pause right behind it is of a play that has begun, if it can.
+        connection.session.hold()
+        self._gatekeeper.ask(connection, "play", event.name, event.query, partial(self._let_in, connection, event))
+
+    def _let_in(self, connection: RtmpConnection, event: PlayRequested, grant: Grant | None) -> None:
+        if connection.is_closed:
+            return
+        if grant is None:
+            connection.session.go_on()
+            connection.session.reject_play(event.stream_id, "Access denied.", StatusCode.PLAY_FAILED)
+            connection.queue.put(connection.session.data_to_send())
+            connection.request_turn()
+            return
+        request = self._table.request(connection, grant.stream)
         called = own_name(event.query) or connection.own_name
         dimensions = dimensions_of(self._table.settings.dimension_parameters, connection.dimensions, event.query)
-        viewer = Viewer(connection, event.stream_id, request.key, called, self._table.loop.now, dimensions=dimensions)
+        now = self._table.loop.now
+        viewer = Viewer(connection, event.stream_id, request.key, called, now, dimensions=dimensions, grant=grant)
         connection.plays[event.stream_id] = viewer
         self._refit_plays(connection, but=viewer)
         answer = partial(self._decided, request, viewer)
-        # A pause right behind it is of a play that has begun, if it can.
-        connection.session.hold()
         self._table.registry.watch(request.key, request.app.max_viewers_per_stream, answer)
 
     def _decided(self, request: Request, viewer: Viewer, seat: SeatAnswer) -> None:
@@ -187,8 +204,22 @@ class Playing:
         if stream is not None:
             stream.change_filter(viewer)
 
+    def end(self, viewer: Viewer, reason: str) -> None:
+        """A viewer may not watch any more."""
+        connection = viewer.connection
+        if connection.is_closed or connection.plays.get(viewer.stream_id) is not viewer:
+            return
+        viewer.finish_in_queue()
+        connection.session.revoke_play(viewer.stream_id, f"Ended by the server: {reason}.")
+        self.stop(connection, viewer.stream_id, reason)
+        connection.queue.put(connection.session.data_to_send())
+        if not connection.plays and not connection.publications:
+            connection.close_soon(reason, LAST_WORDS_S)
+
     def look_after(self, viewer: Viewer, now: float) -> None:
-        """A viewer whose stream did not begin in time is told so."""
+        """A viewer whose stream did not begin in time is told so; one that may not watch any more goes."""
+        if viewer.grant is not None:
+            self._gatekeeper.look_at(viewer.grant, viewer.connection, partial(self.end, viewer))
         until = self._table.waiting.get(viewer.key, {}).get(viewer)
         if until is not None and now >= until:
             self._not_found(viewer)

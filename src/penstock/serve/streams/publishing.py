@@ -1,7 +1,8 @@
 """Publishing: who is given a stream's name, how a publication begins, and what becomes of it when it ends.
 
-Owns what one connection may publish and what a claim of a name leads to. Whether a name is free is asked of the
-registry and answered later; whether a publisher that is there is alive is the matter of `liveness`.
+Owns what one connection may publish and what a claim of a name leads to. Whether somebody may publish is asked of the
+gatekeeper, and then whether a name is free of the registry; either may answer later. Whether a publisher that is there
+is alive is the matter of `liveness`.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from penstock.protocol.status import StatusCode
 from penstock.relay.log import LogBudget, StreamLog
 from penstock.relay.segment import SegmentStore
 from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.streams.access.gatekeeper import Gatekeeper
+from penstock.serve.streams.access.grant import Grant
 from penstock.serve.streams.dimensions import dimensions_of
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.liveness import Liveness
@@ -23,6 +26,8 @@ from penstock.serve.streams.stream_table import Request, StreamTable
 
 _MAX_PUBLICATIONS: Final = 8
 """Of one connection, since they all end with it in one step. Encoders have one."""
+LAST_WORDS_S: Final = 0.5
+"""For how long one whose publication or play is ended may take to hear of it, before it is closed."""
 _YIELDED_S: Final = 5.0
 """For how long at least a stream whose publisher was replaced waits for the one that is to follow."""
 
@@ -30,9 +35,16 @@ _YIELDED_S: Final = 5.0
 class Publishing:
     """All who publish here."""
 
-    def __init__(self, table: StreamTable, store: SegmentStore, ping: Callable[[RtmpConnection], None]) -> None:
+    def __init__(
+        self,
+        table: StreamTable,
+        store: SegmentStore,
+        gatekeeper: Gatekeeper,
+        ping: Callable[[RtmpConnection], None],
+    ) -> None:
         """`ping`: asks a publisher for a sign of life."""
         self._table = table
+        self._gatekeeper = gatekeeper
         self._store = store
         self._liveness = Liveness(table.loop, table.streams, ping)
         self.budget = LogBudget(table.settings.max_total_log_bytes)
@@ -41,33 +53,40 @@ class Publishing:
 
     def on_requested(self, connection: RtmpConnection, event: PublishRequested) -> None:
         """Somebody wants to publish under a name."""
-        request = self._table.request(connection, event.name)
         if len(connection.publications) >= _MAX_PUBLICATIONS:
             detail = f"{connection.address} has {_MAX_PUBLICATIONS}"
             self._table.observer.limit_hit("publications per connection", detail)
             connection.session.reject_publish(event.stream_id, "This connection has no room for more publications.")
             return
+        answer = partial(self._let_in, connection, event)
+        self._gatekeeper.ask(connection, "publish", event.name, event.query, answer)
+
+    def _let_in(self, connection: RtmpConnection, event: PublishRequested, grant: Grant | None) -> None:
+        if _is_too_late(connection, event):
+            return
+        if grant is None:
+            connection.session.reject_publish(event.stream_id, "Access denied.", StatusCode.PUBLISH_DENIED)
+            connection.close_soon("access refused", LAST_WORDS_S)
+            return
+        request = self._table.request(connection, grant.stream)
         self._table.registry.claim(
             request.key,
             connection.id,
             may_replace=request.app.may_replace_publisher,
             grace_s=request.app.grace_s,
-            answer=partial(self._decided, request, event),
+            answer=partial(self._decided, request, event, grant),
         )
 
-    def _decided(self, request: Request, event: PublishRequested, grant: PublishAnswer) -> None:
+    def _decided(self, request: Request, event: PublishRequested, grant: Grant, name: PublishAnswer) -> None:
         connection = request.connection
-        is_too_late = (
-            connection.is_closed
-            or connection.session.stream_state(event.stream_id) is not StreamState.PUBLISH_REQUESTED
-        )
-        is_granted = grant.verdict is not Verdict.REFUSE
+        is_too_late = _is_too_late(connection, event)
+        is_granted = name.verdict is not Verdict.REFUSE
         if is_granted and (is_too_late or self._table.is_closing):
-            self._give_back(request.key, grant.epoch)
+            self._give_back(request.key, name.epoch)
         if is_too_late:
             return
         if is_granted and not self._table.is_closing:
-            self._begin(request, event, grant)
+            self._begin(request, event, grant, name)
         else:
             reason = f"{request.key} is being published already."
             connection.session.reject_publish(event.stream_id, reason, StatusCode.PUBLISH_BAD_NAME)
@@ -116,18 +135,18 @@ class Publishing:
         first.close_when_sent = True
         first.send_session_data()
 
-    def _begin(self, request: Request, event: PublishRequested, grant: PublishAnswer) -> None:
+    def _begin(self, request: Request, event: PublishRequested, grant: Grant, name: PublishAnswer) -> None:
         table, connection = self._table, request.connection
-        stream = self._stream_to_publish(request, grant.continuation)
-        stream.epoch = grant.epoch
+        stream = self._stream_to_publish(request, name.continuation)
+        stream.epoch = name.epoch
         dimensions = dimensions_of(table.settings.dimension_parameters, connection.dimensions, event.query)
-        stream.begin(connection, table.loop.now, dimensions)
+        stream.begin(connection, table.loop.now, dimensions, grant)
         connection.publications[event.stream_id] = stream
         connection.session.accept_publish(event.stream_id)
         connection.update_rates()
         table.read_paces.update(connection)
         table.observer.publish_started(connection, stream, event.publishing_type)
-        table.registry.begun(request.key, grant.epoch)
+        table.registry.begun(request.key, name.epoch)
         table.peers.offers.changed(stream)
         table.seat_waiting(stream)
         table.update_publisher_of(stream)
@@ -160,19 +179,48 @@ class Publishing:
         sink = connection.publications.get(stream_id)
         return None if sink is None else self._table.streams.get(sink.key)
 
+    def look_at(self, stream: LiveStream) -> None:
+        """Whether its publisher may go on."""
+        publisher, grant = stream.publisher, stream.grant
+        if publisher is not None and grant is not None:
+            self._gatekeeper.look_at(grant, publisher, partial(self._lost, stream, grant))
+
+    def _lost(self, stream: LiveStream, grant: Grant, reason: str) -> None:
+        publisher = stream.publisher
+        if publisher is not None and stream.grant is grant:
+            self.end(publisher, reason)
+            publisher.close_soon(reason, LAST_WORDS_S)
+
+    def end(self, connection: RtmpConnection, reason: str) -> None:
+        """Somebody may not publish any more: all its streams are over, without grace."""
+        for stream_id in list(connection.publications):
+            connection.session.end_publish(stream_id, f"Ended by the server: {reason}.", StatusCode.PUBLISH_DENIED)
+            self._end(connection, stream_id, reason, has_grace=False)
+
     def on_ended(self, connection: RtmpConnection, event: PublishEnded) -> None:
         """A publication is over, or its connection."""
-        stream = self.stream_of(connection, event.stream_id)
+        has_grace = event.reason is EndReason.CONNECTION_LOST
+        self._end(connection, event.stream_id, event.reason.value, has_grace=has_grace)
+
+    def _end(self, connection: RtmpConnection, stream_id: int, reason: str, *, has_grace: bool) -> None:
+        stream = self.stream_of(connection, stream_id)
         if stream is None:
             return
-        del connection.publications[event.stream_id]
+        del connection.publications[stream_id]
         connection.update_rates()
         self._table.read_paces.update(connection)
         # Flushed first: who counts a publication's frames has all of them when it hears of the end.
         stream.flush(self._table.loop.now)
-        self._table.observer.publish_stopped(connection, stream, event.reason.value)
-        if event.reason is EndReason.CONNECTION_LOST and stream.app.grace_s > 0 and not self._table.is_closing:
+        self._table.observer.publish_stopped(connection, stream, reason)
+        if has_grace and stream.app.grace_s > 0 and not self._table.is_closing:
             stream.lose(self._table.loop.now)
             self._table.peers.offers.changed(stream)
         else:
             self._table.end_stream(stream)
+
+
+def _is_too_late(connection: RtmpConnection, event: PublishRequested) -> bool:
+    """Whether nobody waits for the answer any more."""
+    if connection.is_closed:
+        return True
+    return connection.session.stream_state(event.stream_id) is not StreamState.PUBLISH_REQUESTED

@@ -9,6 +9,7 @@ from typing import Final
 
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.reactor import Loop, Turn
+from penstock.serve.streams.access.gatekeeper import BLOCKED
 from penstock.serve.streams.broker import Broker
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.viewer import Viewer
@@ -51,7 +52,7 @@ class Reaper:
         now = self._loop.now
         for number, each in enumerate(self._left):
             if isinstance(each, LiveStream):
-                self._broker.table.look_after(each, now)
+                self._broker.look_after(each, now)
             else:
                 self.look_at(each, now)
             if number % _PER_LOOK == _PER_LOOK - 1 and self._loop.clock() >= self._loop.turn_ends_at:
@@ -61,6 +62,9 @@ class Reaper:
     def look_at(self, connection: RtmpConnection, now: float) -> None:
         """Close a connection that is past a deadline; else ping it if that is due."""
         if connection.is_closed:
+            return
+        if self._broker.gatekeeper.is_blocked(connection):
+            self._broker.dismiss(connection, BLOCKED)
             return
         reason = self._overdue(connection, now)
         if reason is not None:

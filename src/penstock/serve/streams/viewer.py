@@ -15,6 +15,7 @@ from penstock.relay.track_filter import FITTED_BYTES, TrackFilter
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.connections.send_queue import Piece, Sent
 from penstock.serve.connections.transport import Transport
+from penstock.serve.streams.access.grant import Grant
 
 _FFMPEG: Final = "LNX 9,0,124,2"
 """What a player made with FFmpeg's libraries calls itself, if it is not told to say something else."""
@@ -67,6 +68,7 @@ class Viewer:
         "descriptor",
         "dimensions",
         "first_frame_at",
+        "grant",
         "has_seat",
         "is_admitted",
         "is_in_step",
@@ -97,6 +99,7 @@ class Viewer:
         now: float,
         *,
         dimensions: str | None = None,
+        grant: Grant | None = None,
     ) -> None:
         self.connection = connection
         self.descriptor = connection.descriptor
@@ -106,6 +109,8 @@ class Viewer:
         """What it calls itself in its query."""
         self.dimensions = dimensions
         """As facts tell them, see `dimensions`."""
+        self.grant = grant
+        """What let it in."""
         self.track_filter = TrackFilter(stream_id)
         self.stream: ViewedStream | None = None
         self.cursor: Cursor | None = None
@@ -131,6 +136,11 @@ class Viewer:
         self.skipped_bytes = 0
         self.sent_base_bytes = 0
         """What it was sent, less its position while it has a place: a position in step is one number for all."""
+
+    @property
+    def auth_subject(self) -> str | None:
+        """Who it is, as far as that was proved."""
+        return None if self.grant is None else self.grant.subject
 
     @property
     def is_shared(self) -> bool:

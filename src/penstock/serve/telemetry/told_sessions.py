@@ -31,7 +31,7 @@ class ToldConnection:
 
     def opened(self) -> facts.ConnectionOpened:
         """Its beginning."""
-        return facts.ConnectionOpened(self.conn_id, self.connection.address, _protocol(self.connection))
+        return facts.ConnectionOpened(self.conn_id, self.connection.address, self.connection.protocol)
 
     def closed(self, reason: str, now_us: int, sent_bytes: int) -> facts.ConnectionClosed:
         """Its end, with everything that was sent on it."""
@@ -39,7 +39,7 @@ class ToldConnection:
         return facts.ConnectionClosed(
             conn_id=self.conn_id,
             peer_addr=connection.address,
-            protocol=_protocol(connection),
+            protocol=connection.protocol,
             reason=text(reason),
             app=text(connection.app) or None,
             client=text(connection.client) or None,
@@ -71,13 +71,13 @@ class ToldPublication:
         return facts.PublishStarted(
             conn_id=conn_id,
             peer_addr=connection.address,
-            protocol=_protocol(connection),
+            protocol=connection.protocol,
             client=text(connection.client) or None,
             app=app,
             stream=stream,
             publishing_type=text(publishing_type),
             dimensions=live_stream.dimensions,
-            auth_subject=None,
+            auth_subject=_subject(live_stream.auth_subject),
         )
 
     def sample(self, now: float, viewers_sent_bytes: int, viewers_watched_us: int) -> facts.StreamSample:
@@ -151,13 +151,13 @@ class ToldView:
         return facts.PlayStarted(
             conn_id=conn_id,
             peer_addr=connection.address,
-            protocol=_protocol(connection),
+            protocol=connection.protocol,
             client=text(connection.client) or None,
             app=app,
             stream=stream,
             waited_us=waited_us,
             viewer=None if viewer.own_name is None else text(viewer.own_name),
-            auth_subject=None,
+            auth_subject=_subject(viewer.auth_subject),
             dimensions=viewer.dimensions,
         )
 
@@ -201,7 +201,7 @@ def play_stopped(viewer: Viewer, conn_id: str, view: ToldView | None, reason: st
         conn_id=conn_id,
         app=app,
         stream=stream,
-        protocol=_protocol(connection),
+        protocol=connection.protocol,
         reason=text(reason),
         watched_us=now_us - since.began_us,
         startup_us=_startup_us(viewer),
@@ -211,7 +211,7 @@ def play_stopped(viewer: Viewer, conn_id: str, view: ToldView | None, reason: st
         peer_addr=connection.address,
         client=text(connection.client) or None,
         viewer=None if viewer.own_name is None else text(viewer.own_name),
-        auth_subject=None,
+        auth_subject=_subject(viewer.auth_subject),
         dimensions=viewer.dimensions,
     )
 
@@ -232,8 +232,8 @@ def _startup_us(viewer: Viewer) -> int | None:
     return round((viewer.first_frame_at - viewer.started_at) * 1_000_000)
 
 
-def _protocol(connection: RtmpConnection) -> str:
-    return "rtmps" if connection.is_encrypted else "rtmp"
+def _subject(subject: str | None) -> str | None:
+    return None if subject is None else text(subject)
 
 
 def _names(app: str, key: str) -> tuple[str, str]:

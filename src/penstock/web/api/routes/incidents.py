@@ -10,7 +10,7 @@ from penstock.web.api import models
 from penstock.web.api.answers import json_answer, rfc3339
 from penstock.web.api.context import ApiContext
 from penstock.web.api.paging import DEFAULT_ITEMS, App, Cursor, Limit, Stream, listed, page_by, sorted_by
-from penstock.web.incidents.incident import Incident
+from penstock.web.incidents.incidents import Incident
 from penstock.web.live.pages import Page
 
 Sort = Annotated[str, sorted_by("started_at", "ended_at", "kind", "app", "stream")]
@@ -34,7 +34,8 @@ def router(context: ApiContext) -> APIRouter:
 
         def make_page() -> Page[Incident]:
             field = sort.removeprefix("-")
-            known = context.happenings.incidents.all()
+            incidents = context.happenings.incidents
+            known = [*incidents.open, *incidents.ended]
             found = (each for each in known if app in (None, each.app) and stream in (None, each.stream))
             value_of = attrgetter(f"{field}_us" if field.endswith("_at") else field)
             id_of = attrgetter("incident_id")

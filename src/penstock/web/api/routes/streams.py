@@ -29,6 +29,9 @@ def router(context: ApiContext) -> APIRouter:
     happenings = context.happenings
     state = happenings.state
 
+    def now_us() -> int:
+        return round(context.now() * 1_000_000)
+
     def find(app: str, stream: str) -> OpenStream:
         # Both may have slashes in them, which a path does not tell apart.
         words = f"{app}/{stream}".split("/")
@@ -53,7 +56,7 @@ def router(context: ApiContext) -> APIRouter:
             request,
             listed(
                 lambda: state.page_of_streams(limit, cursor, app=app, stream=stream, sort=sort),
-                lambda each: show_stream(each, happenings),
+                lambda each: show_stream(each, happenings, now_us()),
             ),
         )
 
@@ -87,15 +90,16 @@ def router(context: ApiContext) -> APIRouter:
     @routes.get("/streams/{app}/{stream:path}", response_model=models.Stream, responses=described(HTTPStatus.NOT_FOUND))
     async def get_stream(request: Request, app: AppName, stream: StreamName) -> Response:
         """One stream."""
-        return json_answer(request, show_stream(find(app, stream), happenings))
+        return json_answer(request, show_stream(find(app, stream), happenings, now_us()))
 
     return routes
 
 
-def show_stream(each: OpenStream, happenings: Happenings) -> dict[str, Any]:
+def show_stream(each: OpenStream, happenings: Happenings, now_us: int) -> dict[str, Any]:
     """A stream as it is answered."""
     value = each.value
     audience = happenings.state.audience(value.app, value.stream)
+    health = happenings.incidents.health(value.app, value.stream, now_us)
     return {
         "app": value.app,
         "stream": value.stream,
@@ -114,8 +118,8 @@ def show_stream(each: OpenStream, happenings: Happenings) -> dict[str, Any]:
         "sent_bytes": audience.sent_bytes,
         "is_recording": value.is_recording,
         "worker": each.worker,
-        "verdict": happenings.incidents.verdict(value.app, value.stream),
-        "advice": happenings.incidents.advice(value.app, value.stream),
+        "verdict": health.verdict,
+        "advice": health.advice,
     }
 
 

@@ -1,0 +1,1 @@
+"""Who may publish and play here: asked before anything begins, and again while it lasts."""
