@@ -1,5 +1,6 @@
 """GET /events, as server-sent events and as a WebSocket. Who may is decided in front of it."""
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Annotated, Final
 
@@ -7,11 +8,14 @@ from fastapi import APIRouter, Header, Query, Request, WebSocket
 from starlette.responses import Response
 
 from penstock.web.api.problems import described, problem_answer
+from penstock.web.events.batches import Batches
 from penstock.web.events.event_filter import EventFilter
+from penstock.web.events.rhythm import Rhythm
 from penstock.web.events.sse import CONTENT_TYPE, EventStream
 from penstock.web.events.subscription import Asked, EventFeed
 from penstock.web.events.websocket import send_events
 from penstock.web.exchanges import stay_open
+from penstock.web.live.happenings import Happenings
 
 DEFAULT_BATCH_MS: Final = 50
 _TRY_AGAIN_LATER: Final = 1013
@@ -24,6 +28,13 @@ Samples = Annotated[bool, Query(description="With stream_sample and viewer_sampl
 BatchMs = Annotated[int, Query(ge=10, le=10_000, description="How long events may wait for others to be sent with")]
 EventId = Annotated[str | None, Query(max_length=256, description="As the header Last-Event-ID, which counts more")]
 EventIdHeader = Annotated[str | None, Header(alias="Last-Event-ID", max_length=256)]
+
+
+def follow(happenings: Happenings, clock: Callable[[], float]) -> EventFeed:
+    """The events of this process, for all who follow them."""
+    feed = EventFeed(Batches(happenings.log), Rhythm(), clock)
+    happenings.listeners.append(lambda event: feed.rhythm.happened(is_sample=event.is_sample))
+    return feed
 
 
 def router(feed: EventFeed) -> APIRouter:

@@ -2,7 +2,7 @@
 
 Owns the programs of exec hooks. They are not the web process's own children because that may be killed: the end of its
 socket is noticed here, whatever it died of, and everything that was started ends with it, each program with all
-processes of its group. If this process is killed itself, the kernel ends the programs, and the web process their groups.
+processes of its group. If this process is killed itself, the kernel ends the programs, and web the rest of each group.
 
 Messages are JSON, one to a packet, with the descriptor that takes the program's output beside the first kind:
 
