@@ -105,10 +105,12 @@ ROOMS_MAY_IMPORT: dict[str, dict[str, set[str]]] = {
         "welcome": set(),
         "configured": {"settings", "recording", "telemetry"},
         "server": {"reactor", "settings", "connections", "streams", "sending"},
+        "orders": {"links", "recording", "streams"},
         "app": {
             "boot",
             "configured",
             "links",
+            "orders",
             "connections",
             "http",
             "reactor",

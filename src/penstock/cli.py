@@ -22,6 +22,8 @@ COMMANDS: Mapping[str, str] = {
     "facts": "penstock.commands.facts",
     "key": "penstock.commands.key",
     "sign": "penstock.commands.sign",
+    "status": "penstock.commands.api.status",
+    "kick": "penstock.commands.api.kick",
     "publish": "penstock.tools.command_line:PUBLISH",
     "play": "penstock.tools.command_line:PLAY",
     "probe": "penstock.tools.command_line:PROBE",

@@ -90,8 +90,8 @@ def policy_of(config: Config, environment: Mapping[str, str]) -> Policy:
 
 def _edition_of(config: Config) -> str:
     """The same in every process that was given this configuration."""
-    access = "".join(f"{name}\n{each.model_dump_json()}\n" for name, each in sorted(config.access.items()))
-    return hashlib.sha256((config.auth.model_dump_json() + access).encode()).hexdigest()[:16]
+    text = repr((config.auth, sorted((name, repr(each)) for name, each in config.access.items())))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def check_secrets(config: Config, environment: Mapping[str, str]) -> None:

@@ -52,6 +52,9 @@ def web_complaint(config: "Config", is_installed: Callable[[str], bool] = _is_in
         for alternative in (*app.publish, *app.play)
         for condition in ((alternative,) if isinstance(alternative, str) else alternative)
     }
+    has_web = config.http.listen is not None or config.http.web_listen is not None
+    if not has_web and not conditions.isdisjoint(("jwt", "callback")):
+        return "access: jwt and callback are decided by the web process, which needs http.listen"
     needs = [
         ("the rule jwt", "jwt" in conditions, ("jwt", "cryptography", "httpx")),
         ("the rule callback", "callback" in conditions, ("httpx",)),

@@ -1,7 +1,7 @@
 """Streams in words: "H.264 High 4.0 1920x1080, AAC-LC 48 kHz stereo".
 
-Owns the choice of the set-up reader for a codec, and the text. A record that is damaged, missing or of a codec that has
-none gives the codec's name, so that a log line never fails.
+Owns the choice of the set-up reader for a codec, what it tells, and the text. A record that is damaged, missing or of a
+codec that has none gives the codec's name, so that a log line never fails.
 """
 
 from penstock.errors import MalformedMedia
@@ -58,6 +58,18 @@ def describe(video_payload: bytes | None, audio_payload: bytes | None) -> str:
 
 def describe_video(payload: bytes) -> str | None:
     """The first track of a video message in words; None when it names no codec that we know."""
+    setup = video_setup_of(payload)
+    return None if setup is None else video_text(setup)
+
+
+def describe_audio(payload: bytes) -> str | None:
+    """The first track of an audio message in words; None when it names no codec that we know."""
+    setup = audio_setup_of(payload)
+    return None if setup is None else audio_text(setup)
+
+
+def video_setup_of(payload: bytes) -> VideoSetup | None:
+    """What is known of the first track of a video message; None when it names no codec that we know."""
     try:
         tag = read_video_tag(payload)
     except MalformedMedia:
@@ -67,14 +79,14 @@ def describe_video(payload: bytes) -> str | None:
     track = tag.tracks[0]
     if _has_record(track):
         try:
-            return video_text(read_video_setup(track.codec, payload[track.body_start : track.body_end]))
+            return read_video_setup(track.codec, payload[track.body_start : track.body_end])
         except MalformedMedia:
             pass
-    return track.codec.label
+    return VideoSetup(track.codec)
 
 
-def describe_audio(payload: bytes) -> str | None:
-    """The first track of an audio message in words; None when it names no codec that we know."""
+def audio_setup_of(payload: bytes) -> AudioSetup | None:
+    """What is known of the first track of an audio message; None when it names no codec that we know."""
     try:
         tag = read_audio_tag(payload)
     except MalformedMedia:
@@ -84,10 +96,10 @@ def describe_audio(payload: bytes) -> str | None:
     track = tag.tracks[0]
     if _has_record(track):
         try:
-            return audio_text(read_audio_setup(track.codec, payload[track.body_start : track.body_end]))
+            return read_audio_setup(track.codec, payload[track.body_start : track.body_end])
         except MalformedMedia:
             pass
-    return audio_text(AudioSetup(track.codec, sample_rate_hz=tag.sample_rate_hz, channels=tag.channels))
+    return AudioSetup(track.codec, sample_rate_hz=tag.sample_rate_hz, channels=tag.channels)
 
 
 def _has_record(track: TrackPacket[CodecT]) -> bool:

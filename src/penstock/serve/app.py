@@ -7,6 +7,7 @@ file: they are given plain settings. What the supervisor says is read by `worker
 import contextlib
 import ctypes
 import gc
+import os
 import socket
 import sys
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from penstock.config import Config, Http, Tls
+from penstock.config_secrets import policy_of
 from penstock.control.messages import (
     NOBODY,
     Accepted,
@@ -26,6 +28,7 @@ from penstock.control.messages import (
     Welcome,
 )
 from penstock.control.refusals import NOT_FOUND, UNAVAILABLE
+from penstock.errors import ConfigError
 from penstock.logs import get_logger
 from penstock.serve.boot import Boot
 from penstock.serve.configured import file_modes_of, quota_limits_of, recording_settings_of, settings_of
@@ -33,6 +36,7 @@ from penstock.serve.connections.certificates import ReloadableTls
 from penstock.serve.connections.proxy_reader import ProxyReader
 from penstock.serve.http.handover import HttpHandover
 from penstock.serve.links.web_link import WebLink
+from penstock.serve.orders import Orders
 from penstock.serve.reactor import Reactor
 from penstock.serve.recording.listener import RecordingListener, RecordingLog
 from penstock.serve.recording.recorder import Recorder
@@ -42,9 +46,12 @@ from penstock.serve.server import Arrival, Server
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.observer import Observer, ObserverGroup
 from penstock.serve.streams.registry import Registry
+from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry.address_quota import AddressQuota
 from penstock.serve.telemetry.facts_observer import FactsObserver
 from penstock.serve.telemetry.facts_writer import FactsLimits, FactsWriter
+from penstock.serve.telemetry.live_feed import LiveFeed
+from penstock.serve.telemetry.live_values import LiveValues
 from penstock.serve.telemetry.log_observer import LogObserver, message_trace
 from penstock.serve.telemetry.meter import Meters
 from penstock.serve.telemetry.metrics import MetricsObserver
@@ -87,15 +94,26 @@ class Program:
         meters = Meters()
         self._facts_quota, self._log_quota = (AddressQuota(quota_limits_of(config)) for _ in range(2))
         self._boot = Boot(welcome.boot_id, welcome.life_id, welcome.worker, welcome.workers, tuple(welcome.recovers))
+        self.web = WebLink(reactor)
         self._facts = self._make_facts_writer()
         self._facts_observer = self._make_facts_observer(meters)
         self._recorder = self._make_recorder()
         self._metrics = MetricsObserver(
-            meters, self._facts, self._recorder, facts_quota=self._facts_quota, log_quota=self._log_quota
+            meters,
+            self._facts if config.facts.enabled else None,
+            self._recorder,
+            facts_quota=self._facts_quota,
+            log_quota=self._log_quota,
         )
-        own: list[Observer] = [meters, LogObserver(quota=self._log_quota), self._metrics]
-        if self._facts_observer is not None:
-            own.append(self._facts_observer)
+        self._feed = self._make_feed(meters)
+        # The feed names what ends as facts do, and so hears of it before they forget it.
+        own: list[Observer] = [
+            meters,
+            LogObserver(quota=self._log_quota),
+            self._metrics,
+            self._feed,
+            self._facts_observer,
+        ]
         if self._recorder is not None:
             own.append(self._recorder)
         self.observer = ObserverGroup(*own, *observers)
@@ -106,13 +124,20 @@ class Program:
         self.registry = Registry(welcome.worker, send)
         settings = settings or settings_of(config, welcome.workers)
         self.server = Server(settings, self.registry, self.observer, store=store, ring=self._ring, reactor=reactor)
-        self.server.trace_of = partial(message_trace, hex_dump_bytes=config.logs.hex_dump_bytes)
+        gatekeeper = self.server.broker.gatekeeper
+        gatekeeper.apply(policy_of(config, os.environ))
+        self.server.trace_of = partial(
+            message_trace,
+            hex_dump_bytes=config.logs.hex_dump_bytes,
+            hides_commands=lambda: not gatekeeper.is_open,
+        )
         if self._recorder is not None:
             self.server.broker.publishing.recording_id_of = self._recorder.recording_id_of
         self.server.broker.peers.ask_for_link = lambda peer: send(Unlinked(peer))
         self._tls = _tls_of(config.tls)
         self._https = _tls_of(config.http)
-        self.web = WebLink(reactor)
+        self.orders = Orders(self.server.broker, self._recorder, self._viewer_of)
+        self.orders.listen(self.web)
         # Web with a port of its own has everything there; what is left for this one is media.
         self._has_pages = config.http.web_listen is None
         self._http = HttpHandover(reactor, self._hand_over, UNAVAILABLE if self._has_pages else NOT_FOUND)
@@ -120,22 +145,19 @@ class Program:
         self._behind_proxy: dict[int, socket.socket] = {}
         """Connections by their numbers, which may yet be refused by the address that their proxy gave."""
 
-    def _make_facts_writer(self) -> FactsWriter | None:
+    def _make_facts_writer(self) -> FactsWriter:
+        """Without facts nothing lands, and web hears of them all the same."""
         config = self._config.facts
-        if not config.enabled:
-            return None
         limits = FactsLimits(
             flush_s=config.flush_s,
             rotate_s=config.rotate_s,
             rotate_bytes=config.rotate_bytes,
             max_total_bytes=config.max_total_bytes,
         )
-        modes = file_modes_of(self._config)
-        return FactsWriter(self._config.facts_dir, self._config.server.id, self._boot, limits, modes=modes)
+        modes, folder, server_id = file_modes_of(self._config), self._config.facts_dir, self._config.server.id
+        return FactsWriter(folder, server_id, self._boot, limits, modes=modes, is_landing=config.enabled)
 
-    def _make_facts_observer(self, meters: Meters) -> FactsObserver | None:
-        if self._facts is None:
-            return None
+    def _make_facts_observer(self, meters: Meters) -> FactsObserver:
         config = self._config.facts
         return FactsObserver(
             self._facts,
@@ -149,10 +171,19 @@ class Program:
     def _make_recorder(self) -> Recorder | None:
         if not self._config.recording.streams:
             return None
-        listeners: list[RecordingListener] = [RecordingLog()]
-        if self._facts is not None:
-            listeners.append(RecordingFacts(self._facts))
+        listeners: list[RecordingListener] = [RecordingLog(), RecordingFacts(self._facts)]
         return Recorder(recording_settings_of(self._config), self._config.rtmp.chunk_bytes, listeners, self._boot)
+
+    def _make_feed(self, meters: Meters) -> LiveFeed:
+        recorder = self._recorder
+
+        def is_recording(key: str) -> bool:
+            return recorder is not None and recorder.recording_id_of(key) is not None
+
+        values = LiveValues(self._facts_observer, meters, self._facts.clock, self._boot.boot_id, is_recording)
+        feed = LiveFeed(self.web, values, meters, self._reactor)
+        self._facts.on_fact = feed.on_fact
+        return feed
 
     @property
     def has_ring(self) -> bool:
@@ -161,9 +192,8 @@ class Program:
 
     def open(self) -> None:
         """Start what runs beside the loop."""
-        if self._facts is not None and self._facts_observer is not None:
-            self._facts.start()
-            self._facts_observer.open()
+        self._facts.start()
+        self._facts_observer.open()
         if self._recorder is not None:
             self._recorder.start()
         _tune_interpreter()
@@ -220,8 +250,7 @@ class Program:
 
     def tell_turned_away(self, turned_away: TurnedAway) -> None:
         """Facts about those that never came here."""
-        if self._facts_observer is not None:
-            self._facts_observer.turned_away(turned_away.limit, turned_away.hits, turned_away.detail)
+        self._facts_observer.turned_away(turned_away.limit, turned_away.hits, turned_away.detail)
 
     def _take_http(self, arrival: Arrival, tls: ReloadableTls | None) -> None:
         if tls is None:
@@ -252,9 +281,17 @@ class Program:
         else:
             self.server.broker.peers.link(peer, sock)
 
+    def _viewer_of(self, view_id: str) -> Viewer | None:
+        return None if self._facts_observer is None else self._facts_observer.viewer_of(view_id)
+
     def reload(self, config: Config) -> None:
         """Take over what can change while connections are open."""
         self.server.broker.apply(settings_of(config, self._welcome.workers))
+        try:
+            self.server.broker.gatekeeper.apply(policy_of(config, os.environ))
+        except ConfigError as error:
+            # The supervisor has read them a moment ago, so they are being changed.
+            self._log.warning("access goes on by the rules before", reason=str(error))
         self._facts_quota.limits = self._log_quota.limits = quota_limits_of(config)
         for tls in (self._tls, self._https):
             if tls is not None:
@@ -279,13 +316,13 @@ class Program:
 
     def close(self) -> None:
         """End what runs beside the loop, facts last: they tell how everything else ended."""
-        self.web.close()
         if self._recorder is not None and not self._recorder.close(_DISK_DEADLINE_S):
             self._log.warning("recordings could not be finished in time; they are repaired at the next start")
-        if self._facts is not None and self._facts_observer is not None:
-            self._facts_observer.close()
-            if not self._facts.close():
-                self._log.warning("facts could not be written in time")
+        self._facts_observer.close()
+        if not self._facts.close():
+            self._log.warning("facts could not be written in time")
+        self._feed.tell_rest()
+        self.web.close()
         if self._ring is not None:
             self._ring.close()
 

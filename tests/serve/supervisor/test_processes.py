@@ -7,8 +7,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from penstock.serve.supervisor.control_socket import connect
 from tests.serve.supervisor.supervised import read_line, supervised, wait_until_dead
 
@@ -323,54 +321,3 @@ def test_without_http_there_is_no_web_process(tmp_path: Path) -> None:
     with supervised(tmp_path, "--http", "none") as server:
         assert "http" not in server.started()
         assert "web started" not in {line["msg"] for line in server.lines}
-
-
-def test_a_drain_lets_nobody_in_and_ends_the_server_when_the_last_one_leaves(tmp_path: Path) -> None:
-    with supervised(tmp_path) as server:
-        client, _ = server.connect()
-        address = server.started()["rtmp"].split(":")
-        os.kill(server.wait_for("web started")["pid"], signal.SIGUSR1)
-        assert server.wait_for("draining heard")["connections"] == 1
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((address[0], int(address[1])))
-        assert server.connect("http")[1] is not None
-        began_at = time.monotonic()
-        client.close()
-        assert server.end() == 0
-        assert time.monotonic() - began_at < 1.4
-        assert server.lines[-1]["msg"] == "server stopped"
-
-
-def test_a_drain_ends_the_server_in_time_though_somebody_stays(tmp_path: Path) -> None:
-    with supervised(tmp_path) as server:
-        server.connect()
-        began_at = time.monotonic()
-        os.kill(server.wait_for("web started")["pid"], signal.SIGUSR1)
-        assert server.end() == 0
-        assert 1.4 < time.monotonic() - began_at < 10
-        assert server.lines[-1]["msg"] == "server stopped"
-
-
-def test_a_new_web_process_hears_that_the_server_drains(tmp_path: Path) -> None:
-    with supervised(tmp_path) as server:
-        server.connect()
-        web = server.wait_for("web started")["pid"]
-        os.kill(web, signal.SIGUSR1)
-        server.wait_for("draining heard")
-        os.kill(web, signal.SIGKILL)
-        server.wait_for("draining heard", 2)
-
-
-def test_web_is_told_where_values_come_from_and_may_ask_for_a_reload(tmp_path: Path) -> None:
-    file = tmp_path / "penstock.toml"
-    file.write_text("[limits]\nmax_connections = 50\n")
-    with supervised(tmp_path, "--config", str(file)) as server:
-        web = server.wait_for("web started")["pid"]
-        assert server.wait_for("origins")["limits.max_connections"] == f"{file} line 2"
-        file.write_text("[limits]\n\nmax_connections = 2\n")
-        os.kill(web, signal.SIGUSR2)
-        assert server.wait_for("reloaded") == {"msg": "reloaded", "request": 7, "complaint": None}
-        assert server.wait_for("origins", 2)["limits.max_connections"] == f"{file} line 3"
-        file.write_text("[limits]\nmax_connections = many\n")
-        os.kill(web, signal.SIGUSR2)
-        assert "no TOML" in server.wait_for("reloaded", 2)["complaint"]

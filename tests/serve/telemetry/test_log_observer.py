@@ -292,6 +292,18 @@ def test_a_trace_without_a_dump_shows_no_bytes() -> None:
     assert "bytes" not in lines.all()[0]
 
 
+def test_commands_are_traced_without_bytes_while_there_are_credentials_in_them() -> None:
+    lines = Lines("debug")
+    has_rules = True
+    trace = message_trace("c-1", 64, lambda: has_rules)
+    assert trace is not None
+    for type_id in (20, 17, 9):
+        trace("received", Message(type_id, 0, 1, b"key", 3))
+    has_rules = False
+    trace("received", Message(20, 0, 1, b"key", 3))
+    assert ["bytes" in line for line in lines.all()] == [False, False, True, True]
+
+
 def test_above_debug_there_is_no_trace_at_all(lines: Lines) -> None:
     assert message_trace("c-1", 64) is None
 

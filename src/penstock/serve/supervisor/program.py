@@ -16,6 +16,7 @@ from penstock import __version__
 from penstock.config import Config
 from penstock.config_sources import LoadedConfig
 from penstock.config_units import Address
+from penstock.control.allowance import is_loopback
 from penstock.control.messages import NOBODY
 from penstock.errors import ConfigError
 from penstock.logs import configure_logs, get_logger, is_for_programs
@@ -94,6 +95,8 @@ def run(
             if listener is not web_listener:
                 supervisor.listeners.add(name, listener)
             addresses.setdefault(name, listener.getsockname()[:2])
+        if not config.access:
+            _say_open(listening)
         control = ControlSocket(reactor, config.server.data_dir, _answers(supervisor))
         _heed_signals(reactor, supervisor, notifier, reload, on_stop)
         supervisor.start()
@@ -206,6 +209,14 @@ def _listen(config: Config) -> list[tuple[str, socket.socket]]:
                 listener.close()
             raise ConfigError(f"{key}: cannot listen at {address}: {error.strerror}") from error
     return listening
+
+
+def _say_open(listening: list[tuple[str, socket.socket]]) -> None:
+    """Whoever serves strangers without rules should know it."""
+    names = [(name, listener.getsockname()[:2]) for name, listener in listening if name.startswith("rtmp")]
+    beyond = {name: f"{host}:{port}" for name, (host, port) in names if not is_loopback(host)}
+    if beyond:
+        get_logger().warning("anybody who reaches this server may publish and play: there is no [access]", **beyond)
 
 
 def _host(address: Address) -> str:

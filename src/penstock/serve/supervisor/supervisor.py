@@ -4,6 +4,8 @@ Owns what each message of a child leads to, what is told to a child that begins,
 Connections, names and figures pass through it; no media byte does, and nothing here waits for a child.
 """
 
+# Long because: every message of every child leads somewhere from here.
+
 import os
 from collections.abc import Callable, Mapping, Sequence
 from socket import socket, socketpair

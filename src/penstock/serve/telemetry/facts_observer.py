@@ -111,9 +111,10 @@ class FactsObserver(Observer):
     def _end_connection(self, connection: RtmpConnection, reason: str) -> None:
         told = self._connections.pop(connection.id, None)
         if told is not None:
-            self._writer.emit(told.closed(reason, self._clock.mono_us(), self._sent_bytes(connection)))
+            self._writer.emit(told.closed(reason, self._clock.mono_us(), self.sent_bytes_on(connection)))
 
-    def _sent_bytes(self, connection: RtmpConnection) -> int:
+    def sent_bytes_on(self, connection: RtmpConnection) -> int:
+        """Everything that was sent on a connection."""
         of_views = sum(play.log_bytes for play in connection.plays.values() if play in self._let_in)
         return connection.queue.sent_bytes + self._ended_views_bytes.get(connection.id, 0) + of_views
 
@@ -143,7 +144,7 @@ class FactsObserver(Observer):
     def _begin_publication(
         self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str, base: StreamTotals
     ) -> None:
-        conn_id = self._conn_id(connection)
+        conn_id = self.conn_id_of(connection)
         publication_id = self._writer.emit(ToldPublication.started(connection, conn_id, live_stream, publishing_type))
         now_us, meter = self._clock.mono_us(), self._meters.of(live_stream)
         self._publications[live_stream] = ToldPublication(
@@ -181,10 +182,15 @@ class FactsObserver(Observer):
             self._begin_view(viewer, waited_us=self._us_since(viewer.started_at))
 
     def _begin_view(self, viewer: Viewer, waited_us: int) -> None:
-        conn_id, since = self._conn_id(viewer.connection), self._let_in[viewer]
+        conn_id, since = self.conn_id_of(viewer.connection), self._let_in[viewer]
         view_id = self._writer.emit(ToldView.started(viewer, conn_id, waited_us))
         self._views[viewer] = view_of(view_id, viewer, conn_id, since)
         self._views_due.add(viewer, since.began_us / 1_000_000)
+
+    def viewer_of(self, view_id: str) -> Viewer | None:
+        """Who watches under a name that was told."""
+        # Asked when somebody is kicked: not worth another table of all views.
+        return next((view.viewer for view in self._views.values() if view.view_id == view_id), None)
 
     def first_frame_sent(self, viewer: Viewer) -> None:
         """A viewer was given its place."""
@@ -200,7 +206,7 @@ class FactsObserver(Observer):
             self._end_view(viewer, reason)
         # One that waited in vain has no beginning: this is all that is told of it.
         elif viewer not in self._let_in and self._admits(connection):
-            self._writer.emit(play_stopped(viewer, self._conn_id(connection), None, reason, self._clock.mono_us()))
+            self._writer.emit(play_stopped(viewer, self.conn_id_of(connection), None, reason, self._clock.mono_us()))
         if self._let_in.pop(viewer, None) is not None:
             ended_bytes = self._ended_views_bytes.get(connection.id, 0)
             self._ended_views_bytes[connection.id] = ended_bytes + viewer.log_bytes
@@ -212,6 +218,26 @@ class FactsObserver(Observer):
 
     def _sample_view(self, viewer: Viewer, now: float) -> None:  # noqa: ARG002
         self._writer.emit(self._views[viewer].sample(self._clock.mono_us()))
+
+    # What facts call things, for whoever tells of the same.
+
+    def told_connection(self, connection: RtmpConnection) -> ToldConnection | None:
+        """An open connection as facts tell it; None: they do not."""
+        return self._connections.get(connection.id)
+
+    def publication_id_of(self, live_stream: LiveStream) -> str | None:
+        """The name of what is published as a stream now; None: facts do not tell of it."""
+        publication = self._publications.get(live_stream)
+        return None if publication is None else publication.publication_id
+
+    def view_id_of(self, viewer: Viewer) -> str | None:
+        """The name of a view; None: facts do not tell of it."""
+        view = self._views.get(viewer)
+        return None if view is None else view.view_id
+
+    def let_in(self, viewer: Viewer) -> LetIn | None:
+        """Where counting of a viewer begins; None: it was not let in, or is gone."""
+        return self._let_in.get(viewer)
 
     # Once a second.
 
@@ -240,7 +266,7 @@ class FactsObserver(Observer):
         now_us = self._clock.mono_us()
         for told in connections:
             connection = told.connection
-            received_bytes, sent_bytes = connection.session.received_bytes, self._sent_bytes(connection)
+            received_bytes, sent_bytes = connection.session.received_bytes, self.sent_bytes_on(connection)
             conn_id = f"{connection.id}~{self._clock_steps}"
             self._begin_connection(ToldConnection(connection, conn_id, now_us, received_bytes, sent_bytes))
         for publication in publications:
@@ -266,7 +292,8 @@ class FactsObserver(Observer):
             detail = f"{self._writer.deleted_bytes} bytes deleted since the start, the oldest first"
             self._writer.emit(facts.LimitHit(LANDED_FACTS, files, detail))
 
-    def _conn_id(self, connection: RtmpConnection) -> str:
+    def conn_id_of(self, connection: RtmpConnection) -> str:
+        """The name of a connection in facts."""
         told = self._connections.get(connection.id)
         return connection.id if told is None else told.conn_id
 

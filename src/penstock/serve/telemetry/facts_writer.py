@@ -129,7 +129,12 @@ class FactsWriter:
         *,
         clock: FactClock | None = None,
         write: Write = os.write,
+        is_landing: bool = True,
     ) -> None:
+        """`is_landing`: whether facts are written at all; if not, `on_fact` alone hears of them."""
+        self.on_fact: Callable[[Fact, bytes], None] | None = None
+        """Hears of every fact with its line, also of those that are dropped here."""
+        self._is_landing = is_landing
         self.clock = clock or FactClock()
         self.dropped_facts = 0
         self._boot = boot
@@ -175,7 +180,8 @@ class FactsWriter:
 
     def start(self) -> None:
         """Begin to write; before anything else, land what a crash left behind."""
-        self._thread.start()
+        if self._is_landing:
+            self._thread.start()
 
     def emit(self, fact: Fact) -> str:
         """Tell a fact, on the loop's thread. Its event_id, also if it had to be dropped. Never blocks."""
@@ -185,6 +191,13 @@ class FactsWriter:
         at_us = mono_us + clock.offset_us
         # The fields of the fact follow those of the envelope in the same object, so its brace is left out.
         data = self._templates[type(fact)] % (seq, seq, at_us, mono_us, orjson.dumps(fact)[1:])
+        if self.on_fact is not None:
+            self.on_fact(fact, data)
+        if self._is_landing:
+            self._put(seq, at_us, data)
+        return f"{self._prefix}-{seq}"
+
+    def _put(self, seq: int, at_us: int, data: bytes) -> None:
         emitted_bytes = self._emitted_bytes + len(data)
         pending_bytes = emitted_bytes - self._taken_bytes
         if pending_bytes > self._limits.max_pending_bytes:
@@ -194,12 +207,12 @@ class FactsWriter:
             self._pending.append((seq, at_us, data))
             if pending_bytes > _WAKE_ABOVE_BYTES:
                 self._wake.set()
-        return f"{self._prefix}-{seq}"
 
     def follow_wall_clock(self) -> None:
         """The wall clock was set: facts from now on have its time, and land in a file of their own."""
         self.clock.follow()
-        self._pending.append(_NEW_FILE)
+        if self._is_landing:
+            self._pending.append(_NEW_FILE)
 
     def close(self, timeout_s: float = 5.0) -> bool:
         """Write and land what is left, for so long. False if the disk did not take it in time."""

@@ -9,16 +9,19 @@ names.
 import logging
 import time
 from collections.abc import Callable
+from typing import Final
 
 from penstock.errors import ProtocolViolation
 from penstock.logs import OncePerSecond, get_logger
 from penstock.protocol.connection import MessageTrace
-from penstock.protocol.message import Message
+from penstock.protocol.message import Message, MessageType
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
 from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry.address_quota import AddressQuota
+
+_COMMANDS: Final = frozenset((MessageType.AMF0_COMMAND, MessageType.AMF3_COMMAND))
 
 
 class LogObserver(Observer):
@@ -181,14 +184,20 @@ class LogObserver(Observer):
         return limiter.admit()
 
 
-def message_trace(conn_id: str, hex_dump_bytes: int) -> MessageTrace | None:
-    """What a session shows its messages to: a debug line each. None where debug is off, at no cost at all."""
+def message_trace(
+    conn_id: str, hex_dump_bytes: int, hides_commands: Callable[[], bool] = lambda: False
+) -> MessageTrace | None:
+    """What a session shows its messages to: a debug line each. None where debug is off, at no cost at all.
+
+    `hides_commands`: whether commands are told without their bytes, since they hold keys and tokens.
+    """
     log = get_logger(conn_id=conn_id)
     if not log.is_enabled_for(logging.DEBUG):
         return None
 
     def trace(direction: str, message: Message) -> None:
-        fields: dict[str, object] = {"bytes": message.payload[:hex_dump_bytes]} if hex_dump_bytes else {}
+        is_shown = hex_dump_bytes > 0 and not (message.type_id in _COMMANDS and hides_commands())
+        fields: dict[str, object] = {"bytes": message.payload[:hex_dump_bytes]} if is_shown else {}
         log.debug(
             f"Message {direction}",
             msg_type=message.type_id,

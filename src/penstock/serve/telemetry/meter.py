@@ -62,6 +62,7 @@ class StreamMeter:
         "_video_ms",
         "audio_frames",
         "keyframes",
+        "last",
         "messages",
         "received_bytes",
         "timestamp_jumps",
@@ -75,6 +76,8 @@ class StreamMeter:
         self.audio_frames = 0
         self.keyframes = 0
         self.timestamp_jumps = 0
+        self.last: StreamFigures | None = None
+        """What the last interval was like; None: none was sampled yet."""
         self._video_ms: int | None = None
         self._audio_ms: int | None = None
         self._key_ms: int | None = None
@@ -147,7 +150,7 @@ class StreamMeter:
         interval_s = max(now - self._sampled_at, 1e-6)
         skew_ms = self._skew_sum_ms / self._skew_count if self._skew_count else None
         has_time = self._first_ms is not None
-        figures = StreamFigures(
+        self.last = figures = StreamFigures(
             interval_s=interval_s,
             bitrate_bps=(totals.received_bytes - before.received_bytes) * 8 / interval_s,
             fps=(totals.video_frames - before.video_frames) / interval_s,

@@ -31,10 +31,18 @@ _is_in_step = attrgetter("is_in_step")
 class SampleRing(Generic[Item]):
     """Things to be sampled at an interval, each in its turn."""
 
-    def __init__(self, reactor: Reactor, sample: Callable[[Item, float], None], interval_s: float) -> None:
+    def __init__(
+        self,
+        reactor: Reactor,
+        sample: Callable[[Item, float], None],
+        interval_s: float,
+        slice_items: int = SLICE_ITEMS,
+    ) -> None:
+        """`slice_items`: how many are looked at in one go, by what a look costs."""
         self._reactor = reactor
         self._sample = sample
         self._interval_s = interval_s
+        self._slice_items = slice_items
         self._due_at: OrderedDict[Item, float] = OrderedDict()
         self._timer: Timer | None = None
 
@@ -60,7 +68,7 @@ class SampleRing(Generic[Item]):
         self._timer = None
         now = self._reactor.now
         try:
-            for _ in range(min(SLICE_ITEMS, len(self._due_at))):
+            for _ in range(min(self._slice_items, len(self._due_at))):
                 item, due = next(iter(self._due_at.items()))
                 if due > now:
                     break

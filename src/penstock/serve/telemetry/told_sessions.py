@@ -67,7 +67,7 @@ class ToldPublication:
         connection: RtmpConnection, conn_id: str, live_stream: LiveStream, publishing_type: str
     ) -> facts.PublishStarted:
         """Its beginning."""
-        app, stream = _names(live_stream.app_name, live_stream.key)
+        app, stream = names_of(live_stream.app_name, live_stream.key)
         return facts.PublishStarted(
             conn_id=conn_id,
             peer_addr=connection.address,
@@ -77,7 +77,7 @@ class ToldPublication:
             stream=stream,
             publishing_type=text(publishing_type),
             dimensions=live_stream.dimensions,
-            auth_subject=_subject(live_stream.auth_subject),
+            auth_subject=subject_text(live_stream.auth_subject),
         )
 
     def sample(self, now: float, viewers_sent_bytes: int, viewers_watched_us: int) -> facts.StreamSample:
@@ -85,7 +85,7 @@ class ToldPublication:
         figures = self.meter.sample(now)
         return facts.StreamSample(
             self.publication_id,
-            *_names(self.live_stream.app_name, self.live_stream.key),
+            *names_of(self.live_stream.app_name, self.live_stream.key),
             self.live_stream.all_viewers,
             round(figures.interval_s * 1_000_000),
             round(figures.bitrate_bps),
@@ -105,7 +105,7 @@ class ToldPublication:
         return facts.PublishStopped(
             self.publication_id,
             self.conn_id,
-            *_names(self.live_stream.app_name, self.live_stream.key),
+            *names_of(self.live_stream.app_name, self.live_stream.key),
             text(reason),
             now_us - self.began_us,
             *self._totals,
@@ -147,7 +147,7 @@ class ToldView:
     def started(viewer: Viewer, conn_id: str, waited_us: int) -> facts.PlayStarted:
         """Its beginning."""
         connection = viewer.connection
-        app, stream = _names(connection.app, viewer.key)
+        app, stream = names_of(connection.app, viewer.key)
         return facts.PlayStarted(
             conn_id=conn_id,
             peer_addr=connection.address,
@@ -157,7 +157,7 @@ class ToldView:
             stream=stream,
             waited_us=waited_us,
             viewer=None if viewer.own_name is None else text(viewer.own_name),
-            auth_subject=_subject(viewer.auth_subject),
+            auth_subject=subject_text(viewer.auth_subject),
             dimensions=viewer.dimensions,
         )
 
@@ -195,7 +195,7 @@ def play_stopped(viewer: Viewer, conn_id: str, view: ToldView | None, reason: st
     """The end of a view, or of a play that waited in vain and has none."""
     connection = viewer.connection
     since = view.since if view else LetIn(now_us)
-    app, stream = _names(connection.app, viewer.key)
+    app, stream = names_of(connection.app, viewer.key)
     return facts.PlayStopped(
         view_id=view.view_id if view else None,
         conn_id=conn_id,
@@ -211,14 +211,14 @@ def play_stopped(viewer: Viewer, conn_id: str, view: ToldView | None, reason: st
         peer_addr=connection.address,
         client=text(connection.client) or None,
         viewer=None if viewer.own_name is None else text(viewer.own_name),
-        auth_subject=_subject(viewer.auth_subject),
+        auth_subject=subject_text(viewer.auth_subject),
         dimensions=viewer.dimensions,
     )
 
 
 def view_of(view_id: str, viewer: Viewer, conn_id: str, since: LetIn) -> ToldView:
     """A view whose beginning was told under this name."""
-    return ToldView(view_id, viewer, conn_id, *_names(viewer.connection.app, viewer.key), since)
+    return ToldView(view_id, viewer, conn_id, *names_of(viewer.connection.app, viewer.key), since)
 
 
 def text(of_peer: str) -> str:
@@ -232,10 +232,11 @@ def _startup_us(viewer: Viewer) -> int | None:
     return round((viewer.first_frame_at - viewer.started_at) * 1_000_000)
 
 
-def _subject(subject: str | None) -> str | None:
+def subject_text(subject: str | None) -> str | None:
+    """Whom a key or token names, as facts tell it."""
     return None if subject is None else text(subject)
 
 
-def _names(app: str, key: str) -> tuple[str, str]:
+def names_of(app: str, key: str) -> tuple[str, str]:
     """App and stream of a key; either may hold slashes."""
     return text(app), text(key[len(app) + 1 :])

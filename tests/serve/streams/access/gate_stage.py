@@ -57,7 +57,7 @@ class GateStage(Stage):
 
     def rule(self, access: AppAccess) -> None:
         """The rules have changed."""
-        self.gatekeeper.apply(Policy({"live": access}, (SIGNING,)))
+        self.gatekeeper.apply(Policy({"live": access}, (SIGNING,), "e1"))
 
     def answer(self, question: AccessQuestion, *, is_allowed: bool = True, **more: str | float) -> None:
         """Web answers."""

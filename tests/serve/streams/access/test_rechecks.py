@@ -104,7 +104,7 @@ def test_web_is_asked_once_whether_what_it_let_in_still_holds() -> None:
     on.rule(app_access(["jwt"]))
     on.loop.advance(3)
     _, question = on.questions
-    assert question.is_held
+    assert (question.is_held, question.held_rule, question.edition) == (True, "jwt", "e1")
     on.answer(question)
     on.loop.advance(3)
     assert len(on.questions) == 2
@@ -114,6 +114,25 @@ def test_web_is_asked_once_whether_what_it_let_in_still_holds() -> None:
     on.answer(on.questions[2], is_allowed=False)
     on.loop.advance(0.1)
     assert on.why_closed(publisher) == "access revoked"
+
+
+def test_a_refusal_by_rules_that_have_changed_meanwhile_ends_nothing_and_lets_nobody_in() -> None:
+    on = GateStage(app_access(["jwt"]))
+    held, new = on.peer().with_streams(), on.peer().with_streams()
+    held.publish("a?token=x.y.z")
+    on.answer(on.questions[0])
+    on.rule(app_access(["jwt"]))
+    on.loop.advance(WITHIN_S)
+    new.publish("b?token=x.y.z")
+    on.rule(app_access(["jwt"], ["key"]))
+    for question in on.questions[1:3]:
+        on.answer(question, is_allowed=False, rule="the rules are being changed")
+    on.loop.advance(WITHIN_S)
+    for question in on.questions[3:]:
+        on.answer(question)
+    assert {each.stream for each in on.questions[3:]} == {"a", "b"}
+    assert not on.is_closed(held)
+    assert PUBLISHED in heard(new)
 
 
 def test_who_was_let_in_goes_on_while_web_is_gone_and_it_is_asked_when_it_is_back() -> None:

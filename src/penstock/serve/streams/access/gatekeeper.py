@@ -126,11 +126,14 @@ class Gatekeeper:
                 def on_answer(told: AccessAnswer | None) -> None:
                     if told is not None and told.is_allowed:
                         self._let_in(connection, Grant(request, _allowed_by(told, request), version), answer)
+                    elif told is not None and version != self._version:
+                        # Refused perhaps for this alone: the rules have changed while web was asked.
+                        self.ask(connection, action, name, query, answer)
                     else:
                         reason = "web did not answer in time" if told is None else told.rule
                         self._refuse(connection, action, reason, answer)
 
-                self._ask(connection, request, on_answer, is_held=False)
+                self._ask(connection, request, on_answer)
             case _:
                 assert_never(decision)
 
@@ -182,15 +185,15 @@ class Gatekeeper:
 
                 def on_answer(told: AccessAnswer | None) -> None:
                     grant.is_asked = False
-                    if told is None:
-                        return  # web is being replaced: it is asked again, and whoever was let in goes on
+                    if told is None or version != self._version:
+                        return  # web is being replaced, or the rules were: it is asked again before anything ends
                     if told.is_allowed:
                         self._renew(grant, _allowed_by(told, grant.request), version, end)
                     else:
                         end(REVOKED)
 
                 grant.is_asked = True
-                self._ask(connection, grant.request, on_answer, is_held=True)
+                self._ask(connection, grant.request, on_answer, held_by=grant.allowed.rule)
             case _:
                 assert_never(decision)
 
@@ -225,9 +228,9 @@ class Gatekeeper:
         connection: RtmpConnection,
         request: AccessRequest,
         answer: Callable[[AccessAnswer | None], None],
-        *,
-        is_held: bool,
+        held_by: str | None = None,
     ) -> None:
+        """`held_by`: the rule that let it in before."""
         number = next(self._numbers)
         question = AccessQuestion(
             request=number,
@@ -239,7 +242,9 @@ class Gatekeeper:
             app_query=request.app_query,
             stream_query=request.stream_query,
             user=request.user_proved,
-            is_held=is_held,
+            is_held=held_by is not None,
+            held_rule=held_by or "",
+            edition=self._policy.edition,
         )
         timer = self._loop.call_later(ANSWER_WITHIN_S, lambda: self._give_up(number))
         self._asked[number] = _Asked(question, answer, timer)
