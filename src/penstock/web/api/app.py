@@ -59,6 +59,7 @@ def make_app(context: ApiContext, more: Iterable[APIRouter] = ()) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
         responses=described(
+            HTTPStatus.BAD_REQUEST,
             HTTPStatus.UNAUTHORIZED,
             HTTPStatus.FORBIDDEN,
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

@@ -4,9 +4,10 @@ Owns the shapes. What is not known is null.
 """
 
 from datetime import datetime
+from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 Count = Annotated[int, Field(ge=0)]
 Item = TypeVar("Item")
@@ -188,18 +189,20 @@ class RecordingSwitch(_Order):
     is_recording: Annotated[bool, Field(strict=True)]
 
 
-class NewBlock(_Order):
-    """Whom to keep out, by address or subject, and for how long."""
-
-    address: Annotated[str, Field(max_length=64)] | None = None
-    subject: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+class _NewBlock(_Order):
     for_s: Annotated[float, Field(gt=0, le=10 * 365 * 86_400)]
 
-    @model_validator(mode="after")
-    def _names_one(self) -> "NewBlock":
-        if (self.address is None) == (self.subject is None):
-            raise ValueError("either an address or a subject")
-        return self
+
+class NewAddressBlock(_NewBlock):
+    """An address to keep out, and for how long."""
+
+    address: IPv4Address | IPv6Address
+
+
+class NewSubjectBlock(_NewBlock):
+    """A subject to keep out, and for how long."""
+
+    subject: Annotated[str, Field(min_length=1, max_length=1024)]
 
 
 class Block(BaseModel):

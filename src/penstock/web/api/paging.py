@@ -54,6 +54,5 @@ def listed(make_page: Callable[[], Page[Item]], show: Callable[[Item], dict[str,
     try:
         page = make_page()
     except ValueError:
-        detail = "The cursor is none of this list in this order."
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail) from None
+        raise Problem(HTTPStatus.NOT_FOUND, "No page of this list, in this order, is behind that cursor.") from None
     return {"items": [show(item) for item in page.items], "next_cursor": page.next_cursor}

@@ -2,7 +2,7 @@
 
 import asyncio
 from http import HTTPStatus
-from typing import Any
+from typing import Any, assert_never
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -27,7 +27,7 @@ def router(context: ApiContext) -> APIRouter:
         async with saving:
             await asyncio.to_thread(blocks.save)
 
-    @routes.get("/blocks", response_model=models.Items[models.Block])
+    @routes.get("/blocks", response_model=models.Items[models.Block], responses=described(HTTPStatus.NOT_FOUND))
     async def list_blocks(request: Request, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None) -> Response:
         """Everybody who is kept out now."""
         return json_answer(request, listed(lambda: page_by(blocks.blocks(), _id_of, _id_of, limit, cursor), show_block))
@@ -39,14 +39,17 @@ def router(context: ApiContext) -> APIRouter:
         responses=described(HTTPStatus.CONFLICT),
         dependencies=[requires(Role.OPERATE)],
     )
-    async def add_block(request: Request, order: models.NewBlock) -> Response:
+    async def add_block(request: Request, order: models.NewAddressBlock | models.NewSubjectBlock) -> Response:
         """Keep an address or a subject out for a while, and end what it has open."""
         if blocks.is_full:
             raise Problem(HTTPStatus.CONFLICT, "There are too many blocks.")
-        try:
-            added = blocks.add(order.address, order.subject, order.for_s)
-        except ValueError:
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "The address should be one of IPv4 or IPv6.") from None
+        match order:
+            case models.NewAddressBlock():
+                added = blocks.add(str(order.address), None, order.for_s)
+            case models.NewSubjectBlock():
+                added = blocks.add(None, order.subject, order.for_s)
+            case _:
+                assert_never(order)
         await save()
         return json_answer(request, show_block(added), HTTPStatus.CREATED)
 

@@ -19,9 +19,7 @@ from penstock.web.api.tokens import Role
 MAX_LINES: Final = 1000
 """Finding the line of a key is quadratic in the lines of a value."""
 _RELOADED_WITHIN_S: Final = 8.0
-_TOML: Final = {
-    "requestBody": {"required": True, "content": {"application/toml": {"schema": {"type": "string", "minLength": 1}}}}
-}
+_TOML: Final = {"requestBody": {"required": True, "content": {"application/toml": {"schema": {"type": "string"}}}}}
 
 
 def router(context: ApiContext) -> APIRouter:

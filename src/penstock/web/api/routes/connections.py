@@ -27,7 +27,9 @@ def router(context: ApiContext) -> APIRouter:
     routes = APIRouter(tags=["connections"])
     state = context.happenings.state
 
-    @routes.get("/connections", response_model=models.Items[models.Connection])
+    @routes.get(
+        "/connections", response_model=models.Items[models.Connection], responses=described(HTTPStatus.NOT_FOUND)
+    )
     async def list_connections(
         request: Request,
         *,

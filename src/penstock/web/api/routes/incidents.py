@@ -1,5 +1,6 @@
 """What went wrong with streams, lately and now."""
 
+from http import HTTPStatus
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from penstock.web.api import models
 from penstock.web.api.answers import json_answer, rfc3339
 from penstock.web.api.context import ApiContext
 from penstock.web.api.paging import DEFAULT_ITEMS, App, Cursor, Limit, Stream, listed, page_by, sorted_by
+from penstock.web.api.problems import described
 from penstock.web.incidents.incidents import Incident
 from penstock.web.live.pages import Page
 
@@ -20,7 +22,7 @@ def router(context: ApiContext) -> APIRouter:
     """GET /incidents."""
     routes = APIRouter(tags=["incidents"])
 
-    @routes.get("/incidents", response_model=models.Items[models.Incident])
+    @routes.get("/incidents", response_model=models.Items[models.Incident], responses=described(HTTPStatus.NOT_FOUND))
     async def list_incidents(
         request: Request,
         *,

@@ -40,7 +40,7 @@ def router(context: ApiContext) -> APIRouter:
             raise Problem(HTTPStatus.NOT_FOUND, "There is no such recording.")
         return found
 
-    @routes.get("/recordings", response_model=models.Items[models.Recording])
+    @routes.get("/recordings", response_model=models.Items[models.Recording], responses=described(HTTPStatus.NOT_FOUND))
     async def list_recordings(
         request: Request,
         *,

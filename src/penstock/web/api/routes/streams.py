@@ -41,7 +41,7 @@ def router(context: ApiContext) -> APIRouter:
                 return found
         raise Problem(HTTPStatus.NOT_FOUND, "There is no such stream now.")
 
-    @routes.get("/streams", response_model=models.Items[models.Stream])
+    @routes.get("/streams", response_model=models.Items[models.Stream], responses=described(HTTPStatus.NOT_FOUND))
     async def list_streams(
         request: Request,
         *,

@@ -24,7 +24,7 @@ def router(context: ApiContext) -> APIRouter:
     routes = APIRouter(tags=["viewers"])
     state = context.happenings.state
 
-    @routes.get("/viewers", response_model=models.Items[models.Viewer])
+    @routes.get("/viewers", response_model=models.Items[models.Viewer], responses=described(HTTPStatus.NOT_FOUND))
     async def list_viewers(
         request: Request,
         *,
