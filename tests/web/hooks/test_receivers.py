@@ -100,3 +100,9 @@ def test_one_that_is_not_there_is_told_without_its_url() -> None:
     outcome = post(f"http://127.0.0.1:{port}/hook?token=hidden")
     assert (outcome.is_taken, "hidden" in outcome.reason) == (False, False)
     assert outcome.reason == "All connection attempts failed"
+
+
+def test_no_url_gets_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"), answering(b"HTTP/1.1 204 No Content\r\n\r\n") as (url, _):
+        assert post(url) == TAKEN
+    assert "hidden" not in caplog.text

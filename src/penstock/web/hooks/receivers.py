@@ -6,6 +6,7 @@ credentials of the environment are not used, for the same reason.
 
 import asyncio
 import contextlib
+import logging
 from typing import Final, NamedTuple
 
 import httpx
@@ -34,6 +35,8 @@ class Receivers:
     """The way to all receivers."""
 
     def __init__(self, max_connections: int = 100) -> None:
+        # It tells every URL, at a level that is on, and URLs of hooks are often secrets.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
         limits = httpx.Limits(max_connections=max_connections, max_keepalive_connections=20, keepalive_expiry=15.0)
         self._client = httpx.AsyncClient(
             # The bound is over the whole attempt, below.

@@ -19,6 +19,7 @@ from penstock.web.hooks.store import DeadLetter as Letter
 
 _MAX_DIGITS: Final = 18
 _PATH: Final = "/hooks/dead-letters"
+_LISTING: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 class DeadLetter(BaseModel):
@@ -55,11 +56,11 @@ def router(hooks: Hooks) -> APIRouter:
     routes = APIRouter(tags=["hooks"])
     unavailable = described(HTTPStatus.SERVICE_UNAVAILABLE)
 
-    @routes.get(_PATH, response_model=models.Items[DeadLetter], responses=unavailable)
+    @routes.get(_PATH, response_model=models.Items[DeadLetter], responses=described(*_LISTING))
     async def list_dead_letters(request: Request, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None) -> Response:
         """Messages of webhooks that were given up, the newest first. They are kept for 30 days."""
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= _MAX_DIGITS):
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "The cursor is none of this list.")
+            raise Problem(HTTPStatus.NOT_FOUND, "No page of this list is behind that cursor.")
         try:
             letters = await hooks.dead_letters(None if cursor is None else int(cursor), limit + 1)
         except (sqlite3.Error, OSError):
