@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "sign": "penstock.commands.sign",
     "status": "penstock.commands.api.status",
     "kick": "penstock.commands.api.kick",
+    "hooks": "penstock.commands.api.hooks",
     "publish": "penstock.tools.command_line:PUBLISH",
     "play": "penstock.tools.command_line:PLAY",
     "probe": "penstock.tools.command_line:PROBE",

@@ -146,3 +146,11 @@ def test_an_application_asks_by_its_scope_for_a_long_answer() -> None:
 
 def test_where_nobody_bounds_answers_all_may_be_long() -> None:
     assert stay_open({"type": "http"})
+
+
+def test_answers_without_an_end_do_not_hold_up_the_end_of_the_process() -> None:
+    desk = Desk()
+    exchange, _ = desk.begin(1)
+    assert not desk.exchanges.is_empty
+    assert desk.exchanges.stay_open(exchange)
+    assert desk.exchanges.is_empty

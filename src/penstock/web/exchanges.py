@@ -100,9 +100,9 @@ class Exchanges:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is being served."""
+        """Whether nobody waits for an answer. Answers without an end of their own are not waited for."""
         self.look()
-        return not self._open
+        return len(self._open) == self._long_lived
 
     def expect(self, client: Client) -> Exchange:
         """One who has a request to make, from now on."""

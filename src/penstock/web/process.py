@@ -37,6 +37,7 @@ from penstock.web.access.desk import AccessDesk
 from penstock.web.api.orders import LinkOrders
 from penstock.web.asgi import App
 from penstock.web.board import Board
+from penstock.web.hooks.hooks import Hooks
 from penstock.web.http_connections import HttpConnections, refuse
 from penstock.web.link import Link, decoder_of
 from penstock.web.live.figures import live_figures
@@ -178,6 +179,7 @@ class WebProcess:
 
     async def _serve(self, serving: "_Serving") -> None:
         self._start(serving.connections.run())
+        self._start(serving.hooks.run())
         if serving.api is not None:
             self._start(serving.api.run())
         complaint = await complaint_of(serving.connections)
@@ -232,7 +234,8 @@ class _Serving:
             config.server.data_dir,
             look_at_streams=lambda: live_figures(self.happenings),
         )
-        self.api = _api_of(config, welcome, self.board, self.happenings, orders)
+        self.hooks = Hooks(config, self.happenings)
+        self.api = _api_of(config, welcome, self.board, self.hooks, self.happenings, orders=orders)
         site = Site(routes.routes())
         self._site = site if self.api is None else beside_api(site, self.api.app)
         self._http = config.http
@@ -266,6 +269,7 @@ class _Serving:
             self._own_port.certificate.reload()
         try:
             config = Config.model_validate(values)
+            self.hooks.configure(config)
             self.access.reload(config)
         except (ValueError, ConfigError) as error:
             get_logger().warning("configuration not reloaded", reason=str(error))
@@ -278,14 +282,17 @@ class _Serving:
 
 
 def _api_of(
-    config: Config, welcome: Welcome, board: Board, happenings: Happenings, orders: LinkOrders
+    config: Config, welcome: Welcome, board: Board, hooks: Hooks, happenings: Happenings, *, orders: LinkOrders
 ) -> "ApiService | None":
     """The API, where the extra is installed that it needs. Without it nothing of that is imported."""
     if find_spec("fastapi") is None:
         return None
     from penstock.web.api.service import ApiService  # noqa: PLC0415 - see above
+    from penstock.web.events import routes as events  # noqa: PLC0415
+    from penstock.web.hooks import routes as dead_letters  # noqa: PLC0415
 
-    return ApiService(config, welcome, board, happenings, orders=orders)
+    more = (events.router(events.follow(happenings, time.monotonic)), dead_letters.router(hooks))
+    return ApiService(config, welcome, board, happenings, orders=orders, more=more)
 
 
 def _behind_proxies(site: App, config: Config) -> App:

@@ -59,6 +59,10 @@ class ApiClient:
         """What the server answers."""
         return self._ask("GET", path)
 
+    def post(self, path: str, body: Any) -> Any:
+        """What the server answers to an order."""
+        return self._ask("POST", path, json.dumps(body).encode())
+
     def delete(self, *words: str) -> None:
         """Have something ended or deleted."""
         self._ask("DELETE", "".join(f"/{quote(word, safe='')}" for word in words))
@@ -73,8 +77,10 @@ class ApiClient:
                 return
             query["cursor"] = page["next_cursor"]
 
-    def _ask(self, method: str, path: str) -> Any:
-        request = urllib.request.Request(f"{self._url}{_PREFIX}{path}", method=method)  # noqa: S310 - checked above
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> Any:
+        request = urllib.request.Request(f"{self._url}{_PREFIX}{path}", body, method=method)  # noqa: S310 - checked above
+        if body is not None:
+            request.add_header("Content-Type", "application/json")
         if self._token:
             request.add_header("Authorization", f"Bearer {self._token}")
         try:
