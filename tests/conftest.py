@@ -42,6 +42,7 @@ COMPUTES: Final = (
     "serve/connections",
     "serve/sending",
     "serve/streams",
+    "web/api",
     "web/events/test_event_log.py",
     "web/incidents",
     "web/live",
@@ -50,6 +51,7 @@ WAITS: Final = (
     "bench",
     "client",
     "commands",
+    "commands/api",
     "interop",
     "pipeline/scenarios/test_up.py",
     "scenarios",
@@ -67,6 +69,8 @@ WAITS: Final = (
     "serve/telemetry",
     "tools",
     "web",
+    "web/api/test_live.py",
+    "web/api/test_schema.py",
     "workers",
 )
 KINDS: Final = dict.fromkeys(COMPUTES, "computes") | dict.fromkeys(WAITS, "waits")

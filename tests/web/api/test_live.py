@@ -12,8 +12,6 @@ import pytest
 from tests.support.processes import RunningProgram, running
 from tests.web.api.api_server import HEADERS, ApiServer, api_server
 
-pytestmark = pytest.mark.waits
-
 GONE_WITHIN_S = 1.0
 
 
