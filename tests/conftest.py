@@ -43,6 +43,7 @@ COMPUTES: Final = (
     "serve/sending",
     "serve/streams",
     "serve/streams/access",
+    "web/api",
     "web/events/test_event_log.py",
     "web/incidents",
     "web/live",
@@ -51,6 +52,7 @@ WAITS: Final = (
     "bench",
     "client",
     "commands",
+    "commands/api",
     "interop",
     "pipeline/scenarios/test_up.py",
     "scenarios",
@@ -68,6 +70,8 @@ WAITS: Final = (
     "serve/telemetry",
     "tools",
     "web",
+    "web/api/test_live.py",
+    "web/api/test_schema.py",
     "workers",
 )
 KINDS: Final = dict.fromkeys(COMPUTES, "computes") | dict.fromkeys(WAITS, "waits")

@@ -38,6 +38,7 @@ from penstock.protocol.connection import ConnectionSettings
 from penstock.protocol.states import draw_transitions
 from penstock.protocol.status import StatusCode
 from penstock.web.incidents.words import ADVICE
+from penstock.web.live.figures import LiveFigures, StreamFigures
 from penstock.web.metrics import Exposition, ServerFigures
 from tests.support.penstock_server import penstock_server
 from tests.test_architecture import MAY_IMPORT, PURE, REPOSITORY, SOURCE, read_modules
@@ -138,7 +139,9 @@ def exposed_metrics() -> list[tuple[str, str]]:
     parts: dict[str, Any] = {field.name: 0 for field in msgspec.structs.fields(Figures) if field.default is None}
     figures = Figures(limits_hit={"connections": 1}, **parts)
     server = ServerFigures(figures, {1: figures}, [os.getpid()])
-    return METRIC.findall(Exposition().render(server, PipelineFigures(0, 0, 0, 0, 0.0, 0.0, 0.0)).decode())
+    pipeline = PipelineFigures(0, 0, 0, 0, 0.0, 0.0, 0.0)
+    live = LiveFigures([StreamFigures("live", "a", 0, 0, 0, 0)], {"av_drift": 1}, {"av_drift": 1})
+    return METRIC.findall(Exposition().render(server, pipeline, live).decode())
 
 
 def subclasses_of(kind: type[Kind]) -> Iterator[type[Kind]]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
-from penstock.config_access import MAX_HOOKS, AccessConfig, Api, Auth, HookConfig, read_origins
+from penstock.config_access import MAX_HOOKS, AccessConfig, Api, Auth, HookConfig, read_hosts, read_origins
 from penstock.config_units import (
     DAY,
     GB,
@@ -129,6 +129,8 @@ class Http(_Section):
     """Whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
     cors_origins: Annotated[tuple[str, ...], PlainValidator(read_origins)] = ()
     """Pages of other origins that may use the API."""
+    hosts: Annotated[tuple[str, ...], PlainValidator(read_hosts)] = ()
+    """Names that requests to the API may have in `Host`, besides addresses, localhost and the machine's own."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

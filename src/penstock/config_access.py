@@ -25,6 +25,7 @@ WHSEC: Final = "whsec_"
 
 _REFERENCE: Final = re.compile(r"file:.{1,4096}|env:[A-Za-z_][A-Za-z0-9_]{0,255}")
 _REFERENCE_ALLOWED: Final = 'should be "file:PATH" or "env:NAME", not the secret itself'
+_HOST: Final = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63}){0,32}", re.ASCII)
 _EVENT: Final = re.compile(r"[a-z_*]{1,64}", re.ASCII)
 _MIN_HOOK_SECRET_BYTES: Final = 16
 MAX_HOOKS: Final = 32
@@ -110,6 +111,15 @@ def read_origins(value: object) -> tuple[str, ...]:
         if not is_origin:
             raise ValueError(allowed)
     return origins
+
+
+def read_hosts(value: object) -> tuple[str, ...]:
+    """Names without ports."""
+    allowed = 'should be names that the server goes by, such as ["live.example.org"]'
+    hosts = _list_of(value, allowed)
+    if not all(map(_HOST.fullmatch, hosts)):
+        raise ValueError(allowed)
+    return hosts
 
 
 def read_events(value: object) -> tuple[str, ...]:

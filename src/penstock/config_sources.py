@@ -81,6 +81,15 @@ def load_with_origins(file: Path | None, environment: Mapping[str, str], flags: 
     for name in sorted(variables.keys() - ours.keys() - referred - _NO_SETTINGS):
         if not _FOREIGN_VARIABLE.fullmatch(name):
             raise ConfigError(f"environment {_named(name)}: unknown variable{_nearest(name, VARIABLES)}")
+    return _validated(values, origins)
+
+
+def load_text(data: bytes, shown: str) -> LoadedConfig:
+    """The configuration of a file's text alone; `shown` is what errors call it. No reference in it is followed."""
+    return _validated(*_read_text(data, shown))
+
+
+def _validated(values: dict[str, Any], origins: dict[Key, str]) -> LoadedConfig:
     try:
         return LoadedConfig(Config.model_validate(values), origins, values)
     except ValidationError as error:
@@ -135,10 +144,16 @@ def _put(values: dict[str, Any], origins: dict[Key, str], key: Key, value: objec
 def _read_file(file: Path) -> tuple[dict[str, Any], dict[Key, str]]:
     shown = _named(str(file))
     try:
-        text = file.read_bytes().decode()
-        values = tomllib.loads(text)
+        data = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{shown}: cannot be read: {error.strerror}") from None
+    return _read_text(data, shown)
+
+
+def _read_text(data: bytes, shown: str) -> tuple[dict[str, Any], dict[Key, str]]:
+    try:
+        text = data.decode()
+        values = tomllib.loads(text)
     # Besides its own error, tomllib lets through what int() and nesting without end give.
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{shown}: no TOML: {_clipped(' '.join(str(error).split()))}") from None

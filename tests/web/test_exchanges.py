@@ -1,9 +1,12 @@
 """What clients over HTTP may cost, on a clock of the test."""
 
-from penstock.web.clients import Client
-from penstock.web.exchanges import Exchange, Exchanges, HttpLimits, Pace
+import asyncio
 
-LIMITS = HttpLimits(max_connections=2, request_s=10.0, answer_s=5.0)
+from penstock.web.asgi import Event, Receive, Scope, Send
+from penstock.web.clients import Client
+from penstock.web.exchanges import Exchange, Exchanges, HttpLimits, Pace, stay_open
+
+LIMITS = HttpLimits(max_connections=2, request_s=10.0, answer_s=5.0, max_long_lived=2, stalled_s=60.0)
 
 
 class FakeConnection:
@@ -92,3 +95,62 @@ def test_turns_that_are_not_waited_for_come_at_the_same_rate() -> None:
     pace = Pace(per_s=10.0, burst=3.0)
     assert [pace.has_turn(100.0) for _ in range(5)] == [True, True, True, False, False]
     assert [pace.has_turn(100.1001), pace.has_turn(100.15), pace.has_turn(100.2002)] == [True, False, True]
+
+
+def test_a_long_answer_lasts_while_the_client_takes_it() -> None:
+    desk = Desk()
+    exchange, connection = desk.begin(1)
+    desk.exchanges.asked(exchange)
+    assert desk.exchanges.stay_open(exchange)
+    for _ in range(3):
+        desk.wait(59.0)
+        desk.exchanges.progressed(exchange)
+    assert not connection.is_aborted
+    desk.wait(60.0)
+    assert connection.is_aborted
+
+
+def test_long_answers_are_counted_apart_and_bounded() -> None:
+    desk = Desk()
+    first = [desk.begin(port) for port in (1, 2)]
+    assert [desk.exchanges.stay_open(exchange) for exchange, _ in first] == [True, True]
+    for exchange, _ in first:
+        desk.exchanges.asked(exchange)
+    late, _ = desk.begin(3)
+    desk.begin(4)
+    assert not desk.exchanges.stay_open(late)
+    first[0][1].is_over = True
+    desk.wait(0.1)
+    assert desk.exchanges.stay_open(late)
+
+
+def test_an_application_asks_by_its_scope_for_a_long_answer() -> None:
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        desk.time += 4.0
+        asked.append(stay_open(scope))
+        desk.wait(59.0)
+        await send({"type": "http.response.body", "body": b"1", "more_body": True})
+        desk.wait(59.0)
+
+    async def receive() -> Event:
+        return {"type": "http.disconnect"}
+
+    async def send(event: Event) -> None:
+        sent.append(event["body"])
+
+    desk, asked, sent = Desk(), list[bool](), list[bytes]()
+    exchange, connection = desk.begin(1)
+    asyncio.run(desk.exchanges.serve(exchange, app, {"type": "http"}, receive, send))
+    assert (asked, sent, connection.is_aborted) == ([True], [b"1"], False)
+
+
+def test_where_nobody_bounds_answers_all_may_be_long() -> None:
+    assert stay_open({"type": "http"})
+
+
+def test_answers_without_an_end_do_not_hold_up_the_end_of_the_process() -> None:
+    desk = Desk()
+    exchange, _ = desk.begin(1)
+    assert not desk.exchanges.is_empty
+    assert desk.exchanges.stay_open(exchange)
+    assert desk.exchanges.is_empty

@@ -6,6 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.control.figures import ROUND_BOUNDS_S, Figures
 from penstock.pipeline_figures import PipelineFigures
+from penstock.web.live.figures import LiveFigures, StreamFigures
 from penstock.web.metrics import Exposition, ServerFigures
 
 
@@ -103,3 +104,20 @@ def test_what_the_pipeline_tells_of_itself_is_served_with_the_rest() -> None:
 
 def test_without_a_pipeline_its_figures_are_absent() -> None:
     assert of_pipeline(rendered(ServerFigures(Figures()))) == {}
+
+
+def test_streams_have_figures_by_their_names() -> None:
+    streams = [StreamFigures("live", "a", 3, 2_000_000, 100, 300), StreamFigures("", "other", 1, 5, 6, 7)]
+    figures = LiveFigures(streams, {"av_drift": 1}, {"av_drift": 2, "ingest_stalled": 4})
+    samples = samples_of(Exposition().render(ServerFigures(Figures(limits_hit={"access": 9})), None, figures))
+    expected = {
+        "stream_viewers app=live stream=a": 3,
+        "stream_bitrate_bps app=live stream=a": 2_000_000,
+        "stream_received_bytes_total app=live stream=a": 100,
+        "stream_sent_bytes_total app=live stream=a": 300,
+        "stream_viewers app= stream=other": 1,
+        "incidents incident=av_drift": 1,
+        "incidents_begun_total incident=ingest_stalled": 4,
+        "access_refused_total": 9,
+    }
+    assert {name: samples[f"penstock_{name}"] for name in expected} == expected

@@ -74,7 +74,7 @@ def test_a_disk_that_hangs_costs_the_figures_of_the_pipeline_alone(
         return PipelineFigures()
 
     async def ask() -> dict[str, float]:
-        answer = await OperatorRoutes(Board(1, 7), Clock(), tmp_path, hang).metrics()
+        answer = await OperatorRoutes(Board(1, 7), Clock(), tmp_path, read_pipeline=hang).metrics()
         is_over.set()
         return samples_of(answer.body)
 

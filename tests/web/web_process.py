@@ -142,13 +142,15 @@ def web_process(
     http: dict[str, Any] | None = None,
     program: str | None = None,
     listener: socket.socket | None = None,
+    *,
+    config: dict[str, Any] | None = None,
 ) -> Iterator[Web]:
-    """`listener` is for a port of its own."""
+    """`listener` is for a port of its own; `config` has sections besides those two."""
     process, supervisor = start_web(program)
     web = Web(process, supervisor)
     try:
-        config = {"server": {"data_dir": str(data_dir)}, "http": http or {}}
-        web.tell(Welcome(0, "w1", "l1", workers, config, []))
+        sections = {"server": {"data_dir": str(data_dir)}, "http": http or {}, **(config or {})}
+        web.tell(Welcome(0, "w1", "l1", workers, sections, []))
         if listener is not None:
             web.tell(Listening(), listener.fileno())
         web.link_worker()

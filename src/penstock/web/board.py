@@ -77,6 +77,14 @@ class Board:
             return "no worker is ready"
         return None
 
+    def state(self, now: float) -> str:
+        """The same in one word or two."""
+        if self.is_stopping:
+            return "stopping"
+        if self._is_draining:
+            return "draining"
+        return "ready" if self.refusal(now) is None else "not ready"
+
     def server_figures(self) -> ServerFigures:
         """All that is told of it now."""
         total = self._sum.total()

@@ -1,7 +1,8 @@
 """What clients over HTTP may cost: how many there are, how long each may take, and how many come in a second.
 
 Owns the limits, and which exchanges are open: uvicorn bounds none of that. Each connection is one exchange. How it is
-served, and what it is about, is known elsewhere.
+served, and what it is about, is known elsewhere. An application whose answer has no end of its own (events, files) asks
+for it by `stay_open`: the answer may then take as long as the client takes what it is sent.
 """
 
 import asyncio
@@ -9,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from penstock.web.asgi import App, Event, Receive, Scope, Send
 from penstock.web.clients import Client, ClientAddress
 
 _LOOK_S: Final = 0.1
+_STAY_OPEN: Final = "penstock.stay_open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +31,29 @@ class HttpLimits:
     """For it to be answered, and once more for the answer to be taken."""
     max_new_per_s: float = 200.0
     burst: float = 100.0
+    max_long_lived: int = 2000
+    """Answers without an end of their own, counted apart from `max_connections`."""
+    stalled_s: float = 60.0
+    """How long such a client may take nothing of what it is sent."""
+
+
+def stay_open(scope: Scope) -> bool:
+    """Have the answer to this request, or this WebSocket, take its time. False: there are too many of them."""
+    ask: Callable[[], bool] | None = scope.get("state", {}).get(_STAY_OPEN)
+    return ask is None or ask()
 
 
 class Exchange:
     """One request and its answer."""
 
-    __slots__ = ("client", "due", "has_asked")
+    __slots__ = ("client", "due", "has_asked", "is_long_lived")
 
     def __init__(self, client: Client, due: float) -> None:
         self.client = client
         self.due = due
         """When it is given up."""
         self.has_asked = False
+        self.is_long_lived = False
 
 
 class Connection(Protocol):
@@ -82,12 +96,13 @@ class Exchanges:
         self._limits = limits
         self._open: dict[Exchange, Connection] = {}
         """The oldest first."""
+        self._long_lived = 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is being served."""
+        """Whether nobody waits for an answer. Answers without an end of their own are not waited for."""
         self.look()
-        return not self._open
+        return len(self._open) == self._long_lived
 
     def expect(self, client: Client) -> Exchange:
         """One who has a request to make, from now on."""
@@ -110,16 +125,52 @@ class Exchanges:
         """Its answer is on the way."""
         exchange.due = self._clock() + self._limits.answer_s
 
+    def stay_open(self, exchange: Exchange) -> bool:
+        """Its answer takes its time from now on, if there is room for one more of those."""
+        if not exchange.is_long_lived:
+            if self._long_lived >= self._limits.max_long_lived:
+                return False
+            exchange.is_long_lived = True
+            self._long_lived += 1
+            self.progressed(exchange)
+        return True
+
+    def progressed(self, exchange: Exchange) -> None:
+        """The client of a long answer has taken some of it."""
+        exchange.due = self._clock() + self._limits.stalled_s
+
+    async def serve(self, exchange: Exchange, app: App, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have its request answered."""
+
+        async def send_on(event: Event) -> None:
+            await send(event)  # waits while the client takes nothing
+            if exchange.is_long_lived:
+                self.progressed(exchange)
+
+        self.asked(exchange)
+        scope.setdefault("state", {})[_STAY_OPEN] = lambda: self.stay_open(exchange)
+        await app(scope, receive, send_on)
+        self.answered(exchange)
+
     def make_room(self) -> bool:
         """At the limit whoever has kept us waiting longest goes, so that idle clients cannot lock others out."""
+        if self._is_room():
+            return True
         self.look()
-        if len(self._open) < self._limits.max_connections:
+        if self._is_room():
             return True
         longest = next((exchange for exchange in self._open if not exchange.has_asked), None)
         if longest is None:
             return False
-        self._open.pop(longest).abort()
+        self._forget(longest).abort()
         return True
+
+    def _is_room(self) -> bool:
+        return len(self._open) - self._long_lived < self._limits.max_connections
+
+    def _forget(self, exchange: Exchange) -> Connection:
+        self._long_lived -= exchange.is_long_lived
+        return self._open.pop(exchange)
 
     async def watch(self) -> None:
         """Look again and again."""
@@ -132,10 +183,9 @@ class Exchanges:
         now = self._clock()
         for exchange, connection in list(self._open.items()):
             if connection.is_over:
-                del self._open[exchange]
+                self._forget(exchange)
             elif now >= exchange.due:
-                connection.abort()
-                del self._open[exchange]
+                self._forget(exchange).abort()
 
     def abort_all(self) -> None:
         """The end of everything."""

@@ -9,6 +9,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Final, NamedTuple
 
 from uvicorn import Config
@@ -22,14 +23,20 @@ from penstock.web.exchanges import Exchange, Exchanges, HttpLimits, Pace
 
 _STATE: Final = "penstock.exchange"
 _DISCARD_BYTES: Final = 64 * 1024
+_WEBSOCKET_SCHEMES: Final = {"http": "ws", "https": "wss"}
+_MAX_WEBSOCKET_MESSAGE_BYTES: Final = 64 * 1024
 
 
 def uvicorn_config(app: App, limits: HttpLimits, tls: ssl.SSLContext | None = None) -> Config:
     """How uvicorn serves here: the grammar of HTTP, and as little else as can be."""
     return Config(
         app,
+        # Not httptools, which bounds neither the head of a request nor its number of headers.
         http="h11",
-        ws="none",
+        # The package comes with the extra; without it nothing is served that clients would upgrade to.
+        ws="websockets-sansio" if find_spec("websockets") else "none",
+        ws_max_size=_MAX_WEBSOCKET_MESSAGE_BYTES,
+        ws_per_message_deflate=False,
         lifespan="off",
         interface="asgi3",
         proxy_headers=False,
@@ -123,10 +130,9 @@ class HttpConnections:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope["state"][_STATE]
-        self._exchanges.asked(exchange)
-        scope["client"], scope["scheme"] = exchange.client
-        await self.app(scope, receive, send)
-        self._exchanges.answered(exchange)
+        scope["client"], scheme = exchange.client
+        scope["scheme"] = _WEBSOCKET_SCHEMES.get(scheme, scheme) if scope["type"] == "websocket" else scheme
+        await self._exchanges.serve(exchange, self.app, scope, receive, send)
 
 
 def refuse(connection: socket.socket) -> None:

@@ -1,7 +1,7 @@
 """Figures of the whole server in Prometheus' words.
 
-Owns the names and meanings of metrics: totals without labels, a few for each worker, and those of the pipeline beside
-the server. Counting is done elsewhere.
+Owns the names and meanings of metrics: totals without labels, a few for each worker and each stream, and those of the
+pipeline beside the server. Counting is done elsewhere.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from penstock.control.figures import ROUND_BOUNDS_S, Figures
 from penstock.pipeline_figures import PipelineFigures
+from penstock.web.live.figures import LiveFigures
 from penstock.web.process_figures import ProcessesCollector
 
 
@@ -60,6 +61,14 @@ _WORKER_GAUGES = {
     "publishers": "Publishers at a worker",
     "busy_share": "How much of its time the loop of a worker does not wait",
 }
+_STREAM_GAUGES = {
+    "viewers": "Viewers of a stream",
+    "bitrate_bps": "What its publisher sends, in bits per second",
+}
+_STREAM_COUNTERS = {
+    "received_bytes": "Bytes of media that the publication has brought",
+    "sent_bytes": "Bytes of media sent to viewers of a stream",
+}
 # Of the pipeline: field, name behind penstock_pipeline_, meaning.
 _PIPELINE_GAUGES = (
     ("lag_seconds", "lag_seconds", "Age of the newest fact in the tables when the last good run of the pipeline ended"),
@@ -74,16 +83,42 @@ _PIPELINE_COUNTERS = (
 )
 
 
+_ACCESS = "access"
+"""The limit that those hit who may not."""
+
+
 class _FiguresCollector(Collector):
     def __init__(self) -> None:
         self.server = ServerFigures(Figures())
         self.pipeline: PipelineFigures | None = None
+        self.live = LiveFigures([], {}, {})
 
     def collect(self) -> Iterator[Metric]:
         yield from self._of_server(self.server.total)
+        yield from self._of_streams(self.live)
         yield from self._of_workers(self.server.workers)
         if self.pipeline is not None:
             yield from self._of_pipeline(self.pipeline)
+
+    def _of_streams(self, live: LiveFigures) -> Iterator[Metric]:
+        for name, text in _STREAM_GAUGES.items():
+            gauge = GaugeMetricFamily(f"penstock_stream_{name}", text, labels=["app", "stream"])
+            for stream in live.streams:
+                gauge.add_metric([stream.app, stream.stream], getattr(stream, name))
+            yield gauge
+        for name, text in _STREAM_COUNTERS.items():
+            counter = CounterMetricFamily(f"penstock_stream_{name}", text, labels=["app", "stream"])
+            for stream in live.streams:
+                counter.add_metric([stream.app, stream.stream], getattr(stream, name))
+            yield counter
+        lasting = GaugeMetricFamily("penstock_incidents", "Incidents of streams that last", labels=["incident"])
+        for kind, number in live.open_incidents.items():
+            lasting.add_metric([kind], number)
+        yield lasting
+        begun = CounterMetricFamily("penstock_incidents_begun", "Incidents of streams that began", labels=["incident"])
+        for kind, number in live.incidents.items():
+            begun.add_metric([kind], number)
+        yield begun
 
     def _of_workers(self, workers: Mapping[int, Figures]) -> Iterator[Metric]:
         for name, text in _WORKER_GAUGES.items():
@@ -110,6 +145,8 @@ class _FiguresCollector(Collector):
         for limit, hits in figures.limits_hit.items():
             limits.add_metric([limit], hits)
         yield limits
+        refused = figures.limits_hit.get(_ACCESS, 0)
+        yield CounterMetricFamily("penstock_access_refused", "Times that somebody was not let in by the rules", refused)
         bounds = [*(f"{bound:g}" for bound in ROUND_BOUNDS_S), "+Inf"]
         buckets = list(zip(bounds, accumulate(figures.round_counts), strict=True))
         yield HistogramMetricFamily(
@@ -130,9 +167,12 @@ class Exposition:
         self._registry.register(self._collector)
         self._registry.register(self._processes)
 
-    def render(self, server: ServerFigures, pipeline: PipelineFigures | None = None) -> bytes:
+    def render(
+        self, server: ServerFigures, pipeline: PipelineFigures | None = None, live: LiveFigures | None = None
+    ) -> bytes:
         """The text that Prometheus reads. Without figures of a pipeline none are in it."""
         self._collector.server = server
+        self._collector.live = live or LiveFigures([], {}, {})
         self._collector.pipeline = pipeline
         self._processes.pids = server.pids
         return generate_latest(self._registry)

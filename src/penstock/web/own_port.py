@@ -98,9 +98,7 @@ class OwnPort:
         exchange = self._exchanges.of(scope["client"])
         if exchange is None:  # it was ended in this moment
             return
-        self._exchanges.asked(exchange)
-        await self.app(scope, receive, send)
-        self._exchanges.answered(exchange)
+        await self._exchanges.serve(exchange, self.app, scope, receive, send)
 
 
 class _Accepted(NamedTuple):

@@ -11,7 +11,8 @@ import socket
 import time
 from collections.abc import Coroutine
 from importlib.metadata import version
-from typing import Any, Final, assert_never, cast
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
@@ -33,15 +34,21 @@ from penstock.control.messages import (
 from penstock.errors import ConfigError, MalformedInput
 from penstock.logs import configure_logs, get_logger
 from penstock.web.access.desk import AccessDesk
+from penstock.web.api.orders import LinkOrders
 from penstock.web.asgi import App
 from penstock.web.board import Board
+from penstock.web.hooks.hooks import Hooks
 from penstock.web.http_connections import HttpConnections, refuse
 from penstock.web.link import Link, decoder_of
+from penstock.web.live.figures import live_figures
 from penstock.web.live.happenings import Happenings, Now
 from penstock.web.own_port import Certificate, OwnPort
 from penstock.web.routes import OperatorRoutes
 from penstock.web.self_test import complaint_of
-from penstock.web.site import Site
+from penstock.web.site import Site, beside_api
+
+if TYPE_CHECKING:
+    from penstock.web.api.service import ApiService
 
 _ALIVE_EVERY_S: Final = 1.0
 _GOODBYE_S: Final = 5.0
@@ -98,9 +105,10 @@ class WebProcess:
             case Entrance():
                 serving.board.entrance(message)
             case messages.Origins():
-                serving.origins = message.origins
+                if serving.api is not None:
+                    serving.api.take_origins(message.origins)
             case messages.Reloaded():
-                serving.reloaded = message
+                serving.orders.reloaded(message)
             case Listening():
                 self._listen(serving, _socket_of(descriptors))
             case Linked():
@@ -114,7 +122,7 @@ class WebProcess:
 
     def _begin(self, welcome: Welcome) -> None:
         try:
-            self._serving = _Serving(welcome)
+            self._serving = _Serving(welcome, LinkOrders(self._workers, self._link.send))
         except (ValueError, ConfigError) as error:
             # Nothing can be logged as the operator wants it, without a configuration.
             configure_logs("info", "auto")
@@ -143,6 +151,8 @@ class WebProcess:
             lambda message, beside: self._on_worker(worker, message, beside),
             lambda: self._lose_link(worker),
         )
+        if self._serving is not None and self._serving.api is not None:
+            self._serving.api.greet(self._workers[worker])
 
     def _lose_link(self, worker: int) -> None:
         """A worker that ends is replaced, and with it its link."""
@@ -176,6 +186,9 @@ class WebProcess:
 
     async def _serve(self, serving: "_Serving") -> None:
         self._start(serving.connections.run())
+        self._start(serving.hooks.run())
+        if serving.api is not None:
+            self._start(serving.api.run())
         complaint = await complaint_of(serving.connections)
         if complaint is not None:
             if not serving.has_own_port:
@@ -216,19 +229,26 @@ class WebProcess:
 class _Serving:
     """What there is once the configuration is known."""
 
-    def __init__(self, welcome: Welcome) -> None:
+    def __init__(self, welcome: Welcome, orders: LinkOrders) -> None:
         config = Config.model_validate(welcome.config)
         configure_logs(config.logs.level, config.logs.format)
         self.board = Board(welcome.workers, os.getpid())
         self.happenings = Happenings(config.server.id, welcome.boot_id)
-        routes = OperatorRoutes(self.board, time.monotonic, config.server.data_dir)
-        self._site = Site(routes.routes())
+        self.orders = orders
+        routes = OperatorRoutes(
+            self.board,
+            time.monotonic,
+            config.server.data_dir,
+            look_at_streams=lambda: live_figures(self.happenings),
+        )
+        self.hooks = Hooks(config, self.happenings)
+        self.api = _api_of(config, welcome, self.board, self.hooks, self.happenings, orders=orders)
+        site = Site(routes.routes())
+        self._site = site if self.api is None else beside_api(site, self.api.app)
         self._http = config.http
         self.connections = HttpConnections(_behind_proxies(self._site, config), time.monotonic)
         self._own_port: OwnPort | None = None
         self.access = AccessDesk(config, os.environ)
-        self.origins: dict[str, str] = {}
-        self.reloaded: messages.Reloaded | None = None
 
     @property
     def has_own_port(self) -> bool:
@@ -256,13 +276,30 @@ class _Serving:
             self._own_port.certificate.reload()
         try:
             config = Config.model_validate(values)
+            self.hooks.configure(config)
             self.access.reload(config)
         except (ValueError, ConfigError) as error:
             get_logger().warning("configuration not reloaded", reason=str(error))
         else:
+            if self.api is not None:
+                self.api.reload(config)
             self.connections.app = _behind_proxies(self._site, config)
             if self._own_port is not None:
                 self._own_port.app = self.connections.app
+
+
+def _api_of(
+    config: Config, welcome: Welcome, board: Board, hooks: Hooks, happenings: Happenings, *, orders: LinkOrders
+) -> "ApiService | None":
+    """The API, where the extra is installed that it needs. Without it nothing of that is imported."""
+    if find_spec("fastapi") is None:
+        return None
+    from penstock.web.api.service import ApiService  # noqa: PLC0415 - see above
+    from penstock.web.events import routes as events  # noqa: PLC0415
+    from penstock.web.hooks import routes as dead_letters  # noqa: PLC0415
+
+    more = (events.router(events.follow(happenings, time.monotonic)), dead_letters.router(hooks))
+    return ApiService(config, welcome, board, happenings, orders=orders, more=more)
 
 
 def _behind_proxies(site: App, config: Config) -> App:

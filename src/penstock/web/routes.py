@@ -14,6 +14,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from penstock.pipeline_figures import FILE_NAME, MAX_BYTES, PipelineFigures
 from penstock.web.board import Board
+from penstock.web.live.figures import LiveFigures
 from penstock.web.metrics import Exposition
 from penstock.web.site import Answer, Handler
 
@@ -38,12 +39,15 @@ class OperatorRoutes:
         board: Board,
         clock: Callable[[], float],
         data_dir: Path,
+        *,
+        look_at_streams: Callable[[], LiveFigures | None] = lambda: None,
         read_pipeline: Callable[[Path], PipelineFigures | None] = read_pipeline_figures,
     ) -> None:
-        """`data_dir` is where a pipeline leaves its figures."""
+        """`data_dir` is where a pipeline leaves its figures; `look_at_streams` tells those of single streams."""
         self._board = board
         self._clock = clock
         self._data_dir = data_dir
+        self._look_at_streams = look_at_streams
         self._read_pipeline = read_pipeline
         self._exposition = Exposition()
         self._rendering = asyncio.Lock()
@@ -68,7 +72,9 @@ class OperatorRoutes:
             now = self._clock()
             if now >= self._rendered_until:
                 pipeline = await self._pipeline_figures()
-                self._rendered = self._exposition.render(self._board.server_figures(), pipeline)
+                self._rendered = self._exposition.render(
+                    self._board.server_figures(), pipeline, self._look_at_streams()
+                )
                 self._rendered_until = now + _RENDERED_FOR_S
         return Answer(HTTPStatus.OK, self._rendered, CONTENT_TYPE_LATEST)
 

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Final
 
 from penstock.logs import get_logger
-from penstock.web.asgi import Receive, Scope, Send
+from penstock.web.asgi import App, Receive, Scope, Send
 
 _LINGER_S: Final = 1.0
 _LINGER_BYTES: Final = 256 * 1024
@@ -52,7 +52,7 @@ class Site:
         await send({"type": "http.response.start", "status": answer.status.value, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body, "more_body": has_body})
         if has_body:
-            await _linger(receive)
+            await linger(receive)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _answer(self, scope: Scope, *, has_body: bool) -> Answer:
@@ -68,6 +68,21 @@ class Site:
         except Exception as error:
             get_logger().error("HTTP request failed", path=scope["path"], exc_info=error)
             return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def beside_api(site: App, api: App) -> App:
+    """What is below /api for one application, everything else for the other, which knows no WebSockets."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        path = _path_of(scope)
+        if path == "/api" or path.startswith("/api/"):
+            await api({**scope, "path": path}, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await site(scope, receive, send)
+
+    return serve
 
 
 def plain(status: HTTPStatus) -> Answer:
@@ -90,7 +105,7 @@ def _has_body(scope: Scope) -> bool:
     return b"transfer-encoding" in headers or headers.get(b"content-length", b"0").strip(b"0") != b""
 
 
-async def _linger(receive: Receive) -> None:
+async def linger(receive: Receive) -> None:
     """Read some of what the client still sends: closing before would reset the connection, and lose the answer."""
     read_bytes = 0
     try:

@@ -1,0 +1,128 @@
+"""Recorded files: listed, fetched, deleted."""
+
+import asyncio
+import os
+import stat
+from http import HTTPStatus
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import FileResponse, Response
+
+from penstock.control.live import DeleteRecording
+from penstock.web.api import models
+from penstock.web.api.answers import json_answer, rfc3339
+from penstock.web.api.catalogue import RecordedFile
+from penstock.web.api.context import ApiContext, ordered, seen
+from penstock.web.api.guard import requires
+from penstock.web.api.paging import DEFAULT_ITEMS, App, Cursor, Limit, Stream, listed, page_by, sorted_by
+from penstock.web.api.problems import Problem, described
+from penstock.web.api.tokens import Role
+from penstock.web.exchanges import stay_open
+from penstock.web.live.pages import Page
+
+Sort = Annotated[str, sorted_by("id", "app", "stream", "started_at", "duration_ms", "size_bytes", "status")]
+_FIELDS: Final = {"started_at": "started_at_us", "size_bytes": "bytes"}
+_CONTENT_TYPE: Final = "video/x-flv"
+_DELETED_WITHIN_S: Final = 5.0
+
+
+def router(context: ApiContext) -> APIRouter:
+    """GET /recordings, GET /recordings/{id}/file, DELETE /recordings/{id}."""
+    routes = APIRouter(tags=["recordings"])
+    catalogue = context.recordings
+
+    def find(recording: str) -> RecordedFile:
+        found = catalogue.files.get(recording)
+        if found is None:
+            raise Problem(HTTPStatus.NOT_FOUND, "There is no such recording.")
+        return found
+
+    @routes.get("/recordings", response_model=models.Items[models.Recording], responses=described(HTTPStatus.NOT_FOUND))
+    async def list_recordings(
+        request: Request,
+        *,
+        limit: Limit = DEFAULT_ITEMS,
+        cursor: Cursor = None,
+        app: App = None,
+        stream: Stream = None,
+        sort: Sort = "started_at",
+    ) -> Response:
+        """Recorded files. Those that are being written have no duration yet."""
+
+        def make_page() -> Page[RecordedFile]:
+            field = sort.removeprefix("-")
+            found = (
+                each for each in catalogue.files.values() if app in (None, each.app) and stream in (None, each.stream)
+            )
+            value_of = attrgetter(_FIELDS.get(field, field))
+            return page_by(found, value_of, attrgetter("id"), limit, cursor, is_descending=sort.startswith("-"))
+
+        answer = listed(make_page, lambda each: {"file": each})
+        files = [each["file"] for each in answer["items"]]
+        sizes = await asyncio.to_thread(lambda: [catalogue.size_of(each) for each in files])
+        answer["items"] = [show_recording(each, size) for each, size in zip(files, sizes, strict=True)]
+        return json_answer(request, answer)
+
+    @routes.get(
+        "/recordings/{id}/file",
+        response_class=FileResponse,
+        responses={
+            200: {"description": "The file", "content": {_CONTENT_TYPE: {}}},
+            206: {"description": "A part of it", "content": {_CONTENT_TYPE: {}, "multipart/byteranges": {}}},
+            **described(HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE),
+        },
+    )
+    async def get_recording_file(request: Request, id: str) -> Response:  # noqa: A002 - its name in the path
+        """The bytes of a recorded file, or those that the header Range names."""
+        found = find(id)
+        path = catalogue.path_of(found)
+        status = await asyncio.to_thread(_status_of, path)
+        if status is None:
+            raise Problem(HTTPStatus.NOT_FOUND, "The file is gone.")
+        if not stay_open(request.scope):
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "Too many answers are under way.")
+        return FileResponse(path, media_type=_CONTENT_TYPE, filename=path.name, stat_result=status)
+
+    @routes.delete(
+        "/recordings/{id}",
+        status_code=HTTPStatus.NO_CONTENT,
+        responses=described(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE),
+        dependencies=[requires(Role.ADMIN)],
+    )
+    async def delete_recording(id: str) -> Response:  # noqa: A002 - its name in the path
+        """Delete a recorded file."""
+        found = find(id)
+        if found.is_open:
+            raise Problem(HTTPStatus.CONFLICT, "The file is being written.")
+        ordered(context.orders.to_any_worker(DeleteRecording(found.recording_id, found.segment)))
+        await seen(lambda: id not in catalogue.files, _DELETED_WITHIN_S)
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    return routes
+
+
+def show_recording(each: RecordedFile, size_bytes: int | None) -> dict[str, Any]:
+    """A recorded file as it is answered."""
+    return {
+        "id": each.id,
+        "recording_id": each.recording_id,
+        "segment": each.segment,
+        "app": each.app,
+        "stream": each.stream,
+        "path": each.path,
+        "started_at": rfc3339(each.started_at_us),
+        "duration_ms": None if each.is_open else each.duration_ms,
+        "size_bytes": size_bytes,
+        "status": each.status,
+    }
+
+
+def _status_of(path: Path) -> os.stat_result | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
