@@ -7,6 +7,7 @@ from penstock.commands.api.client import ApiClient, ApiFailure, add_url_argument
 
 HELP = "list messages of webhooks that were given up, or send them again"
 _PATH = "/hooks/dead-letters"
+_IDS_AT_ONCE = 500
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,8 +48,9 @@ def _dead(client: ApiClient) -> list[str]:
 
 
 def _replay(client: ApiClient, ids: list[str]) -> list[str]:
-    answer = client.post(f"{_PATH}/replay", {"ids": ids or None})
-    return [f"{answer['replayed']} messages are sent again"]
+    parts = [ids[first : first + _IDS_AT_ONCE] for first in range(0, len(ids), _IDS_AT_ONCE)] or [None]
+    replayed = sum(client.post(f"{_PATH}/replay", {"ids": part})["replayed"] for part in parts)
+    return [f"{replayed} messages are sent again"]
 
 
 def _printable(text: str) -> str:
