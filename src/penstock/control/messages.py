@@ -146,6 +146,12 @@ class TurnedAway(Message, frozen=True):
     """About the last of them."""
 
 
+class LoadBeside(Message, frozen=True):
+    """Once a second: how busy the loops of all other workers are, added up."""
+
+    busy_share: float
+
+
 class Reload(Message, frozen=True):
     """The configuration may have changed, and certificates are to be read anew."""
 
@@ -305,6 +311,7 @@ ToWorker = (
     | Over
     | Refused
     | TurnedAway
+    | LoadBeside
     | Reload
     | Stop
 )
