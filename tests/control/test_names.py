@@ -15,16 +15,17 @@ from penstock.control.messages import (
     Over,
     Owner,
     PublishAnswer,
+    Recorded,
     SeatAnswer,
     Unwatch,
     Verdict,
     Watch,
     Yielded,
 )
-from penstock.control.names import AboutNames, Names, Outgoing
+from penstock.control.names import LAST_WORD_S, AboutNames, Names, Outgoing
 
 CAM = b"live/cam"
-WHERE = Continuation(position=900, last_timestamp_ms=4000, last_frame_at=99.5, recording_id="r1")
+WHERE = Continuation(position=900, last_timestamp_ms=4000, last_frame_at=99.5)
 
 
 def claim(request: int = 1, *, may_replace: bool = False, grace_s: float = 10.0, claimant: str = "c1") -> Claim:
@@ -145,6 +146,97 @@ def test_a_name_of_a_lost_worker_waits_for_its_publisher_where_others_last_saw_i
     assert tell(names, (3, Begun(CAM, 2))) == [(2, Owner(CAM, 3, 2))]
 
 
+def test_a_claim_waits_until_all_who_followed_a_lost_stream_have_said_how_far_it_had_come() -> None:
+    names = owned_by(1)
+    tell(names, (2, Watch(5, CAM, 10)), (3, Watch(5, CAM, 10)))
+    assert names.worker_lost(1, now=100.0) == []
+    assert tell(names, (4, claim(4)), now=100.0) == []
+    assert tell(names, (3, LastSeen(CAM, 1, Continuation(899, 3960, 99.4))), now=100.01) == []
+    assert tell(names, (2, LastSeen(CAM, 1, WHERE)), now=100.02) == [(4, PublishAnswer(4, Verdict.ADMIT, 2, WHERE))]
+
+
+def test_a_claim_waits_no_longer_than_half_a_second_for_who_does_not_say() -> None:
+    names = owned_by(1)
+    tell(names, (2, Watch(5, CAM, 10)), (3, Watch(5, CAM, 10)))
+    names.worker_lost(1, now=100.0)
+    tell(names, (2, LastSeen(CAM, 1, WHERE)), (4, claim(4)), now=100.0)
+    assert names.tick(100.4) == []
+    assert names.tick(100.5) == [(4, PublishAnswer(4, Verdict.ADMIT, 2, WHERE))]
+
+
+def test_who_has_said_so_before_the_loss_was_noticed_is_not_waited_for() -> None:
+    names = owned_by(1)
+    tell(names, (2, Watch(5, CAM, 10)), (2, LastSeen(CAM, 1, WHERE)), now=99.9)
+    names.worker_lost(1, now=100.0)
+    assert tell(names, (4, claim(4))) == [(4, PublishAnswer(4, Verdict.ADMIT, 2, WHERE))]
+
+
+def test_who_said_so_long_before_has_followed_it_since_and_is_waited_for() -> None:
+    names = owned_by(1)
+    tell(names, (2, Watch(5, CAM, 10)), (2, LastSeen(CAM, 1, Continuation(100, 400, 50.0))), now=50.0)
+    names.worker_lost(1, now=100.0)
+    assert tell(names, (4, claim(4)), now=100.0) == []
+    assert tell(names, (2, LastSeen(CAM, 1, WHERE)), now=100.1) == [(4, PublishAnswer(4, Verdict.ADMIT, 2, WHERE))]
+
+
+def test_nobody_waits_for_one_who_is_lost_too() -> None:
+    names = owned_by(1)
+    tell(names, (2, Watch(5, CAM, 10)))
+    names.worker_lost(1, now=100.0)
+    tell(names, (4, claim(4)))
+    assert names.worker_lost(2, now=100.1) == [(4, PublishAnswer(4, Verdict.ADMIT, 2, None))]
+
+
+def test_a_claim_that_came_within_a_short_grace_is_granted_though_it_had_to_wait() -> None:
+    names = Names()
+    tell(names, (1, claim(grace_s=0.1)), (1, Begun(CAM, 1)), (2, Watch(5, CAM, 10)))
+    names.worker_lost(1, now=100.0)
+    tell(names, (4, claim(4)), now=100.05)
+    assert names.tick(100.25) == []
+    assert names.tick(100.5) == [(4, PublishAnswer(4, Verdict.ADMIT, 2, None))]
+
+
+def test_a_name_whose_short_grace_is_over_is_new_whoever_has_not_said_how_far_it_had_come() -> None:
+    names = Names()
+    tell(names, (1, claim(grace_s=0.1)), (1, Begun(CAM, 1)), (2, Watch(5, CAM, 10)))
+    names.worker_lost(1, now=100.0)
+    assert names.tick(100.25) == [(2, Over(CAM, 1))]
+    assert tell(names, (4, claim(4)), now=100.3) == [(4, PublishAnswer(4, Verdict.ADMIT, 2, None))]
+
+
+def test_the_recording_of_a_stream_goes_with_its_name() -> None:
+    names = owned_by(1)
+    tell(names, (1, Recorded(CAM, 1, "r1")))
+    moved = tell(names, (2, claim(8)), (1, Yielded(1, Verdict.REPLACE, WHERE)))
+    assert moved == [(2, PublishAnswer(8, Verdict.REPLACE, 2, WHERE, "r1"))]
+    names.worker_lost(2, now=50.0)
+    assert tell(names, (3, claim(9))) == [(3, PublishAnswer(9, Verdict.ADMIT, 3, WHERE, "r1"))]
+
+
+def test_the_recording_of_a_lost_worker_goes_on_though_nobody_followed_the_stream() -> None:
+    names = owned_by(1)
+    tell(names, (1, Recorded(CAM, 1, "r1")), (1, Recorded(CAM, 1, "r2")))
+    names.worker_lost(1, now=50.0)
+    assert tell(names, (2, claim(9))) == [(2, PublishAnswer(9, Verdict.ADMIT, 2, None, "r2"))]
+
+
+def test_a_recording_is_over_with_its_stream_and_after_the_grace() -> None:
+    names = owned_by(1)
+    tell(names, (1, Recorded(CAM, 1, "r1")), (2, Watch(5, CAM, 10)), (1, Ended(CAM, 1)))
+    assert tell(names, (1, claim(9))) == [(1, PublishAnswer(9, Verdict.ADMIT, 2, None))]
+    tell(names, (1, Recorded(CAM, 2, "r2")))
+    names.worker_lost(1, now=100.0)
+    names.tick(110.0)
+    assert tell(names, (1, claim(9))) == [(1, PublishAnswer(9, Verdict.ADMIT, 3, None))]
+
+
+def test_what_a_worker_says_of_the_recording_of_a_name_that_is_not_its_own_counts_for_nothing() -> None:
+    names = owned_by(1)
+    tell(names, (2, Recorded(CAM, 1, "r1")), (1, Recorded(CAM, 7, "r2")))
+    names.worker_lost(1, now=50.0)
+    assert tell(names, (2, claim(9))) == [(2, PublishAnswer(9, Verdict.ADMIT, 2, None))]
+
+
 def test_after_the_grace_the_stream_of_a_lost_worker_is_over_and_the_name_is_new() -> None:
     names = owned_by(1)
     tell(names, (2, Watch(5, CAM, 10)))
@@ -221,6 +313,7 @@ class RandomWorkers(RuleBasedStateMachine):
         """By name: the worker and epoch that was granted last and is neither over, nor yielded, nor lost."""
         self.challenges: dict[int, tuple[int, bytes]] = {}
         self.newest_epoch = 0
+        self.epochs: dict[bytes, int] = {}
         self.seats: dict[tuple[bytes, int], int] = {}
         self.yielded: dict[bytes, int] = {}
         """Who has yielded a name last."""
@@ -236,6 +329,7 @@ class RandomWorkers(RuleBasedStateMachine):
                         name = self.claimed.pop(message.request)
                         assert name not in self.grants, "two owners of one name"
                         self.grants[name] = (worker, message.epoch)
+                        self.epochs[name] = message.epoch
                 case Challenge():
                     assert self.grants[message.name][0] == worker
                     self.challenges[message.challenge] = (worker, message.name)
@@ -285,6 +379,13 @@ class RandomWorkers(RuleBasedStateMachine):
         self.seats[(name, worker)] -= 1
         self.hear(self.names.receive(worker, Unwatch(name), self.now))
 
+    @precondition(lambda self: any(self.seats.values()))
+    @rule(data=st.data(), is_late=st.booleans())
+    def tell_how_far_a_stream_had_come(self, data: st.DataObject, is_late: bool) -> None:
+        name, worker = data.draw(st.sampled_from(sorted(seat for seat, count in self.seats.items() if count)))
+        epoch = self.epochs.get(name, 1) - is_late
+        self.hear(self.names.receive(worker, LastSeen(name, epoch, WHERE), self.now))
+
     @rule(worker=st.integers(1, 3))
     def lose(self, worker: int) -> None:
         self.waiting = {request: other for request, other in self.waiting.items() if other != worker}
@@ -306,7 +407,8 @@ class RandomWorkers(RuleBasedStateMachine):
             assert self.names.viewers_of(name) == viewers <= 4
 
     def teardown(self) -> None:
-        # Whoever is asked answers: then no claim is left without an answer.
+        # Nobody is waited for any longer, and whoever is asked answers: then no claim is left without an answer.
+        self.pass_time(LAST_WORD_S)
         while self.challenges:
             number, (worker, _) = self.challenges.popitem()
             self.hear(self.names.receive(worker, Yielded(number, Verdict.REFUSE, None), self.now))

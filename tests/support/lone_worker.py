@@ -18,6 +18,7 @@ class NamesHere:
 
     def __init__(self, *, answers_at_once: bool = True) -> None:
         self.names = Names()
+        self.now = 0.0
         self._answers_at_once = answers_at_once
         self._answers: deque[Outgoing] = deque()
         self.registries: dict[int, Registry] = {}
@@ -30,19 +31,21 @@ class NamesHere:
     def tell(self, worker: int, message: FromWorker) -> None:
         """A worker says something."""
         assert isinstance(message, AboutNames)
-        answers = self.names.receive(worker, message, 0.0)
+        answers = self.names.receive(worker, message, self.now)
         self._answers.extend(answers)
         if self._answers_at_once:
             self.answer()
 
     def lose(self, worker: int, now: float) -> None:
         """A worker was killed."""
+        self.now = now
         del self.registries[worker]
         self._answers.extend(self.names.worker_lost(worker, now))
         self.answer()
 
     def tick(self, now: float) -> None:
         """Time has passed."""
+        self.now = now
         self._answers.extend(self.names.tick(now))
         self.answer()
 

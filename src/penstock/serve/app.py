@@ -43,6 +43,7 @@ from penstock.serve.sending.memfd import MemfdStore, best_store
 from penstock.serve.sending.send_ring import open_send_ring
 from penstock.serve.server import Arrival, Server
 from penstock.serve.settings import ServerSettings
+from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer, ObserverGroup
 from penstock.serve.streams.registry import Registry
 from penstock.serve.telemetry.address_quota import AddressQuota
@@ -112,7 +113,7 @@ class Program:
         self.server = Server(settings, self.registry, self.observer, store=store, ring=self._ring, reactor=reactor)
         self.server.trace_of = partial(message_trace, hex_dump_bytes=config.logs.hex_dump_bytes)
         if self._recorder is not None:
-            self.server.broker.publishing.recording_id_of = self._recorder.recording_id_of
+            self._recorder.on_recording = self._tell_recording
         self.server.broker.peers.ask_for_link = lambda peer: send(Unlinked(peer))
         self._tls = _tls_of(config.tls)
         self._https = _tls_of(config.http)
@@ -157,6 +158,10 @@ class Program:
         if self._facts is not None:
             listeners.append(RecordingFacts(self._facts))
         return Recorder(recording_settings_of(self._config), self._config.rtmp.chunk_bytes, listeners, self._boot)
+
+    def _tell_recording(self, live_stream: LiveStream, recording_id: str) -> None:
+        if live_stream.epoch is not None:
+            self.registry.recorded(live_stream.key, live_stream.epoch, recording_id)
 
     @property
     def has_ring(self) -> bool:

@@ -34,6 +34,7 @@ from penstock.control.messages import (
     LoadBeside,
     PastFigures,
     Ready,
+    Recorded,
     Refused,
     Reload,
     Stop,
@@ -275,7 +276,7 @@ class Supervisor:
                 other = self.children.living.get(peer)
                 if other is not None and other is not child:
                     _join(child, other)
-            case Claim() | Begun() | Ended() | Yielded() | Watch() | Unwatch() | LastSeen():
+            case Claim() | Begun() | Recorded() | Ended() | Yielded() | Watch() | Unwatch() | LastSeen():
                 self._send_all(self.names.receive(number, message, now))
 
     def _on_ready(self, child: Child, ready: Ready) -> None:
