@@ -4,10 +4,10 @@ import socket
 from collections import deque
 from functools import partial
 
+from penstock.certificates import ReloadableTls
 from penstock.control.entrance import Entrance, EntranceLimits, Refusal
 from penstock.control.messages import FromWorker
 from penstock.control.names import AboutNames, Names, Outgoing
-from penstock.serve.connections.certificates import ReloadableTls
 from penstock.serve.reactor import READ
 from penstock.serve.server import Arrival, Server
 from penstock.serve.streams.registry import Registry

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.certificates import ReloadableTls
 from penstock.config import Config, Http, Tls
 from penstock.control.messages import (
     NOBODY,
@@ -32,7 +33,6 @@ from penstock.control.refusals import NOT_FOUND, UNAVAILABLE
 from penstock.logs import get_logger
 from penstock.serve.boot import Boot
 from penstock.serve.configured import file_modes_of, quota_limits_of, recording_settings_of, settings_of
-from penstock.serve.connections.certificates import ReloadableTls
 from penstock.serve.connections.proxy_reader import ProxyReader
 from penstock.serve.http.handover import HttpHandover
 from penstock.serve.links.link import Link
@@ -115,8 +115,8 @@ class Program:
         if self._recorder is not None:
             self._recorder.on_recording = self._tell_recording
         self.server.broker.peers.ask_for_link = lambda peer: send(Unlinked(peer))
-        self._tls = _tls_of(config.tls)
-        self._https = _tls_of(config.http)
+        self._tls = _tls_of(config.tls, "tls")
+        self._https = _tls_of(config.http, "http")
         self._web: Link[FromWeb] | None = None
         # Web with a port of its own has everything there; what is left for this one is media.
         self._has_pages = config.http.web_listen is None
@@ -306,8 +306,10 @@ class Program:
             self._ring.close()
 
 
-def _tls_of(section: Tls | Http) -> ReloadableTls | None:
-    return ReloadableTls(section.cert, section.key) if section.cert is not None and section.key is not None else None
+def _tls_of(section: Tls | Http, name: str) -> ReloadableTls | None:
+    if section.cert is None or section.key is None:
+        return None
+    return ReloadableTls(section.cert, section.key, name)
 
 
 def _tune_interpreter() -> None:

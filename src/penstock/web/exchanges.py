@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from penstock.web.clients import Client, ClientAddress
+from penstock.web.clients import Client
 
 _LOOK_S: Final = 0.1
 
@@ -96,10 +96,6 @@ class Exchanges:
     def add(self, exchange: Exchange, connection: Connection) -> None:
         """It goes over this connection."""
         self._open[exchange] = connection
-
-    def of(self, address: ClientAddress | None) -> Exchange | None:
-        """The one with a client."""
-        return next((exchange for exchange in self._open if exchange.client.address == address), None)
 
     def asked(self, exchange: Exchange) -> None:
         """Its request has come."""

@@ -15,6 +15,7 @@ from typing import Any, Final, assert_never, cast
 
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from penstock.certificates import ReloadableTls
 from penstock.config import Config
 from penstock.control import messages
 from penstock.control.messages import (
@@ -29,13 +30,13 @@ from penstock.control.messages import (
     ToWeb,
     Welcome,
 )
-from penstock.errors import MalformedInput
+from penstock.errors import ConfigError, MalformedInput
 from penstock.logs import configure_logs, get_logger
 from penstock.web.asgi import App
 from penstock.web.board import Board
 from penstock.web.http_connections import HttpConnections, refuse
 from penstock.web.link import Link, decoder_of
-from penstock.web.own_port import Certificate, OwnPort
+from penstock.web.own_port import OwnPort
 from penstock.web.routes import OperatorRoutes
 from penstock.web.self_test import complaint_of
 from penstock.web.site import Site
@@ -115,9 +116,9 @@ class WebProcess:
     def _listen(self, serving: "_Serving", listener: socket.socket) -> None:
         try:
             own_port = serving.take_port(listener)
-        except OSError as error:
+        except ConfigError as error:
             listener.close()
-            self._fail(f"http.cert: {error}")
+            self._fail(str(error))
         else:
             self._start(own_port.run())
 
@@ -141,10 +142,8 @@ class WebProcess:
         self._start(serving.connections.run())
         complaint = await complaint_of(serving.connections)
         if complaint is not None:
-            if not serving.has_own_port:
-                self._fail(complaint)
-                return
-            get_logger().error("HTTP connections cannot be handed over", reason=complaint, uvicorn=version("uvicorn"))
+            self._fail(complaint)
+            return
         self._link.send(Ready())
         while True:
             self._link.send(Alive({}))
@@ -159,7 +158,7 @@ class WebProcess:
 
     async def _say_goodbye(self, serving: "_Serving") -> None:
         ends_at = time.monotonic() + _GOODBYE_S
-        while time.monotonic() < ends_at and (serving.board.has_workers or not serving.is_idle):
+        while time.monotonic() < ends_at and (serving.board.has_workers or not serving.connections.is_idle):
             await asyncio.sleep(0.05)
         self._end(0)
 
@@ -188,21 +187,11 @@ class _Serving:
         self.connections = HttpConnections(_behind_proxies(self._site, config), time.monotonic)
         self._own_port: OwnPort | None = None
 
-    @property
-    def has_own_port(self) -> bool:
-        """Whether there is one, or will be in a moment."""
-        return self._http.web_listen is not None
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody is being served."""
-        return self.connections.is_idle and (self._own_port is None or self._own_port.is_idle)
-
     def take_port(self, listener: socket.socket) -> OwnPort:
-        """Have everything served there too. Files for TLS that cannot be used raise OSError."""
+        """Have everything served there too. Files for TLS that cannot be used raise ConfigError."""
         cert, key = self._http.cert, self._http.key
-        certificate = None if cert is None or key is None else Certificate(cert, key)
-        self._own_port = OwnPort(listener, self.connections.app, time.monotonic, certificate)
+        tls = None if cert is None or key is None else ReloadableTls(cert, key, "http")
+        self._own_port = OwnPort(listener, self.connections, tls)
         return self._own_port
 
     def reload(self, values: dict[str, Any]) -> None:
@@ -210,16 +199,14 @@ class _Serving:
 
         Whatever became of it, certificates are read anew.
         """
-        if self._own_port is not None and self._own_port.certificate is not None:
-            self._own_port.certificate.reload()
+        if self._own_port is not None and self._own_port.tls is not None:
+            self._own_port.tls.reload()
         try:
             config = Config.model_validate(values)
         except ValueError as error:
             get_logger().warning("configuration not reloaded", reason=str(error))
         else:
             self.connections.app = _behind_proxies(self._site, config)
-            if self._own_port is not None:
-                self._own_port.app = self.connections.app
 
 
 def _behind_proxies(site: App, config: Config) -> App:
