@@ -36,6 +36,7 @@ def table(scenario: Scenario, rounds: Sequence[Round]) -> str:
             "to the one",
             lambda row: _number(compare(rounds, row, CONTESTANTS[row].one_worker, _busiest, operator.truediv), 2),
         ),
+        ("sends/s", lambda row: _number(_median(rounds, row, _sends_per_s(scenario)), 1)),
         ("p50 ms", lambda row: _number(_median(rounds, row, lambda each: each.p50_ms), 1)),
         (
             "more than one worker",
@@ -100,6 +101,11 @@ def _good(rounds: Iterable[Round], *rows: str) -> list[Round]:
 
 def _busiest(figures: Figures) -> float | None:
     return figures.busiest_worker_share
+
+
+def _sends_per_s(scenario: Scenario) -> Callable[[Figures], float | None]:
+    """To each viewer. Of several streams a round may have any number."""
+    return lambda figures: figures.rounds_per_s if scenario.streams == 1 and scenario.viewers else None
 
 
 def _idle_mb(figures: Figures) -> float | None:

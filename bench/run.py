@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.load import Load, Result, load
 from bench.scenarios import AUDIO_PER_S, FPS, MESSAGES_PER_S, Scenario
-from bench.servers import Contestant, RunningServer, pump_p99_ms, pump_rounds, serving
+from bench.servers import Contestant, RunningServer, pump_p99_ms, pump_rounds, pump_rounds_per_s, serving
 from bench.usage import Memory, core_s, cpu_s, memory
 
 READY_DEADLINE_S = 60.0
@@ -63,6 +63,8 @@ class Figures:
     busiest_worker_share: float | None = None
     """CPU of the worker that took most, as a share of a core."""
     pump_p99_ms: float | None = None
+    rounds_per_s: float | None = None
+    """Rounds of sending of a worker, the mean over workers: with one stream, how often each viewer is sent to."""
     others_share: float = 0.0
     """How much of the server's core others took: figures are worth little then, as late rounds are fewer."""
     faults: tuple[str, ...] = ()
@@ -146,6 +148,7 @@ def _watch(
         idle_pss_bytes=memory_before.pss_bytes + memory_before.memfd_bytes if scenario.idle else None,
         busiest_worker_share=max(workers_s) / window_s if workers_s else None,
         pump_p99_ms=pump_p99_ms(rounds_before, rounds_after),
+        rounds_per_s=pump_rounds_per_s(rounds_before, rounds_after, window_s, contestant.workers),
         others_share=max(0.0, others_s / window_s),
         faults=faults,
         notes=notes,

@@ -12,8 +12,8 @@ MESSAGES_PER_S = FPS + AUDIO_PER_S
 
 FAN_OUT_ROWS = ("nginx", "penstock", "penstock frame", "floor message", "floor frame")
 SERVER_ROWS = ("nginx", "penstock")
-# One and two workers are neighbours, as one is measured against the other. By `auto` two have more time to spare and
-# send audio sooner; by `frame` both send as often.
+# One and two workers are neighbours, as one is measured against the other. Both send as often by `frame`, and nearly so
+# by `auto`.
 WORKERS_FAN_OUT_ROWS = (
     "nginx",
     "penstock",

@@ -235,5 +235,12 @@ def pump_p99_ms(before: dict[float, int], after: dict[float, int]) -> float | No
     return next(bound for bound, kept in rounds.items() if kept >= 0.99 * total) * 1000
 
 
+def pump_rounds_per_s(before: dict[float, int], after: dict[float, int], seconds: float, workers: int) -> float | None:
+    """Of a worker, the mean over all of them; None where the server does not tell."""
+    if not after or seconds == 0:
+        return None
+    return (max(after.values()) - max(before.values(), default=0)) / seconds / workers
+
+
 def _nginx_module() -> Path:
     return next(path for path in MODULE_PATHS if path.exists())

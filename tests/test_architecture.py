@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config_secrets": {"errors", "config_access", "config", "access"},
     "amf": {"errors", "facts", "config"},
     "logs": {"amf"},
+    "certificates": {"errors", "logs"},
     "control": {"errors"},
     "access": {"errors"},
     "web": {
@@ -44,6 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "config_secrets",
         "config_sources",
         "logs",
+        "certificates",
         "control",
         "access",
     },
@@ -60,6 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "config_secrets",
         "config_sources",
         "logs",
+        "certificates",
         "control",
         "access",
         "amf",

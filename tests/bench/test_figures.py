@@ -12,7 +12,7 @@ import pytest
 from bench.live_report import ratio, table
 from bench.run import Cores, Figures
 from bench.scenarios import SCENARIOS
-from bench.servers import CONTESTANTS, Contestant, command_of, pump_p99_ms
+from bench.servers import CONTESTANTS, Contestant, command_of, pump_p99_ms, pump_rounds_per_s
 from bench.usage import command_line, core_s, cpu_s, descriptors, memory, waited_s, with_descendants
 
 from bench import live, run, servers
@@ -104,6 +104,20 @@ def test_the_pump_is_judged_by_the_rounds_of_the_window() -> None:
     assert pump_p99_ms(before, {0.001: 1980, 0.01: 1999, float("inf"): 2000}) == 10.0
     assert pump_p99_ms(before, before) is None
     assert pump_p99_ms({}, {}) is None
+
+
+def test_rounds_are_those_of_the_mean_worker() -> None:
+    before, after = {0.001: 900, float("inf"): 1000}, {0.001: 1100, float("inf"): 1480}
+    assert pump_rounds_per_s(before, after, 8.0, workers=1) == 60.0
+    assert pump_rounds_per_s(before, after, 8.0, workers=2) == 30.0
+    assert pump_rounds_per_s({}, {}, 8.0, workers=1) is None
+
+
+def test_sends_to_a_viewer_are_told_where_each_round_is_of_one_stream() -> None:
+    round_ = {"penstock": figures("penstock", 1.0, rounds_per_s=31.26)}
+    assert "| sends/s" in table(SCENARIOS["fanout-200"], [round_])
+    assert "| 31.3 " in table(SCENARIOS["fanout-200"], [round_])
+    assert "sends/s" not in table(SCENARIOS["streams-50"], [round_])
 
 
 def test_cpu_time_is_counted_while_it_is_used() -> None:

@@ -64,6 +64,18 @@ def test_one_that_was_turned_away_has_not_spent_anything() -> None:
     assert newcomers.admits("192.0.2.1", 101.0)
 
 
+def test_another_rate_holds_for_who_was_seen_and_gives_nothing_back() -> None:
+    newcomers = AddressAllowances(per_s=1, burst=2)
+    assert [newcomers.admits("192.0.2.1", 100.0) for _ in range(3)] == [True, True, False]
+    newcomers.change(per_s=3, burst=4)
+    assert [newcomers.admits("192.0.2.1", now) for now in (100.0, 101.0, 101.0, 101.0, 101.0)] == [
+        False,
+        *[True] * 3,
+        False,
+    ]
+    assert [newcomers.admits("192.0.2.2", 100.0) for _ in range(5)] == [*[True] * 4, False]
+
+
 def test_of_too_many_addresses_those_not_seen_for_longest_are_forgotten() -> None:
     newcomers = AddressAllowances(per_s=1, burst=1)
     for address in ("first", "second", *map(str, range(9_998)), "first", "one too many"):

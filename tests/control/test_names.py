@@ -9,7 +9,6 @@ from penstock.control.messages import (
     Begun,
     Challenge,
     Claim,
-    Continuation,
     Ended,
     LastSeen,
     Over,
@@ -21,30 +20,8 @@ from penstock.control.messages import (
     Watch,
     Yielded,
 )
-from penstock.control.names import AboutNames, Names, Outgoing
-
-CAM = b"live/cam"
-WHERE = Continuation(position=900, last_timestamp_ms=4000, last_frame_at=99.5, recording_id="r1")
-
-
-def claim(request: int = 1, *, may_replace: bool = False, grace_s: float = 10.0, claimant: str = "c1") -> Claim:
-    return Claim(request, CAM, claimant, may_replace, grace_s)
-
-
-def owned_by(worker: int) -> Names:
-    """A registry in which a worker publishes the stream, as epoch 1."""
-    names = Names()
-    names.receive(worker, claim(), 0.0)
-    names.receive(worker, Begun(CAM, 1), 0.0)
-    return names
-
-
-def tell(names: Names, *said: tuple[int, AboutNames], now: float = 0.0) -> list[Outgoing]:
-    """What the last of these messages leads to."""
-    found: list[Outgoing] = []
-    for worker, message in said:
-        found = names.receive(worker, message, now)
-    return found
+from penstock.control.names import LAST_WORD_S, Names, Outgoing
+from tests.control.names_support import CAM, WHERE, claim, owned_by, tell
 
 
 def test_a_free_name_is_granted_to_whoever_claims_it() -> None:
@@ -133,53 +110,6 @@ def test_viewers_are_counted_over_all_workers() -> None:
     assert names.viewers_of(CAM) == 3
 
 
-def test_a_name_of_a_lost_worker_waits_for_its_publisher_where_others_last_saw_it() -> None:
-    names = owned_by(1)
-    tell(names, (2, Watch(5, CAM, 10)), (3, Watch(5, CAM, 10)))
-    assert names.worker_lost(1, now=100.0) == []
-    tell(names, (2, LastSeen(CAM, 1, WHERE)))
-    tell(names, (3, LastSeen(CAM, 1, Continuation(899, 3960, 99.4))))
-    assert names.tick(109.9) == []
-    assert tell(names, (3, claim(4))) == [(3, PublishAnswer(4, Verdict.ADMIT, 2, WHERE))]
-    assert names.tick(200.0) == []
-    assert tell(names, (3, Begun(CAM, 2))) == [(2, Owner(CAM, 3, 2))]
-
-
-def test_after_the_grace_the_stream_of_a_lost_worker_is_over_and_the_name_is_new() -> None:
-    names = owned_by(1)
-    tell(names, (2, Watch(5, CAM, 10)))
-    names.worker_lost(1, now=100.0)
-    tell(names, (2, LastSeen(CAM, 1, WHERE)))
-    assert names.tick(110.0) == [(2, Over(CAM, 1))]
-    assert names.tick(111.0) == []
-    assert tell(names, (3, claim(4))) == [(3, PublishAnswer(4, Verdict.ADMIT, 2, None))]
-
-
-def test_where_a_stream_was_is_kept_until_its_next_owner_has_begun() -> None:
-    names = owned_by(1)
-    tell(names, (2, claim(8)), (1, Yielded(1, Verdict.REPLACE, WHERE)))
-    names.worker_lost(2, now=50.0)
-    assert tell(names, (1, claim(9))) == [(1, PublishAnswer(9, Verdict.ADMIT, 3, WHERE))]
-
-
-def test_a_claim_that_waits_for_a_lost_worker_is_granted() -> None:
-    names = owned_by(1)
-    tell(names, (2, claim(8)))
-    assert names.worker_lost(1, now=50.0) == [(2, PublishAnswer(8, Verdict.ADMIT, 2, None))]
-
-
-def test_a_name_that_was_yielded_to_a_lost_worker_goes_to_the_next_or_waits() -> None:
-    names = owned_by(1)
-    tell(names, (2, claim(8)), (3, claim(9)))
-    assert names.worker_lost(2, now=50.0) == []
-    assert tell(names, (1, Yielded(1, Verdict.REPLACE, WHERE))) == [(3, PublishAnswer(9, Verdict.ADMIT, 2, WHERE))]
-    names = owned_by(1)
-    tell(names, (2, claim(8)))
-    names.worker_lost(2, now=50.0)
-    assert tell(names, (1, Yielded(1, Verdict.REPLACE, WHERE)), now=51.0) == []
-    assert tell(names, (3, claim(9))) == [(3, PublishAnswer(9, Verdict.ADMIT, 2, WHERE))]
-
-
 def test_names_that_nobody_has_wants_or_watches_are_forgotten() -> None:
     names = owned_by(1)
     tell(names, (2, Watch(5, CAM, 10)), (1, Ended(CAM, 1)))
@@ -221,6 +151,7 @@ class RandomWorkers(RuleBasedStateMachine):
         """By name: the worker and epoch that was granted last and is neither over, nor yielded, nor lost."""
         self.challenges: dict[int, tuple[int, bytes]] = {}
         self.newest_epoch = 0
+        self.epochs: dict[bytes, int] = {}
         self.seats: dict[tuple[bytes, int], int] = {}
         self.yielded: dict[bytes, int] = {}
         """Who has yielded a name last."""
@@ -236,6 +167,7 @@ class RandomWorkers(RuleBasedStateMachine):
                         name = self.claimed.pop(message.request)
                         assert name not in self.grants, "two owners of one name"
                         self.grants[name] = (worker, message.epoch)
+                        self.epochs[name] = message.epoch
                 case Challenge():
                     assert self.grants[message.name][0] == worker
                     self.challenges[message.challenge] = (worker, message.name)
@@ -285,6 +217,13 @@ class RandomWorkers(RuleBasedStateMachine):
         self.seats[(name, worker)] -= 1
         self.hear(self.names.receive(worker, Unwatch(name), self.now))
 
+    @precondition(lambda self: any(self.seats.values()))
+    @rule(data=st.data(), is_late=st.booleans())
+    def tell_how_far_a_stream_had_come(self, data: st.DataObject, is_late: bool) -> None:
+        name, worker = data.draw(st.sampled_from(sorted(seat for seat, count in self.seats.items() if count)))
+        epoch = self.epochs.get(name, 1) - is_late
+        self.hear(self.names.receive(worker, LastSeen(name, epoch, WHERE), self.now))
+
     @rule(worker=st.integers(1, 3))
     def lose(self, worker: int) -> None:
         self.waiting = {request: other for request, other in self.waiting.items() if other != worker}
@@ -306,7 +245,8 @@ class RandomWorkers(RuleBasedStateMachine):
             assert self.names.viewers_of(name) == viewers <= 4
 
     def teardown(self) -> None:
-        # Whoever is asked answers: then no claim is left without an answer.
+        # Nobody is waited for any longer, and whoever is asked answers: then no claim is left without an answer.
+        self.pass_time(LAST_WORD_S)
         while self.challenges:
             number, (worker, _) = self.challenges.popitem()
             self.hear(self.names.receive(worker, Yielded(number, Verdict.REFUSE, None), self.now))

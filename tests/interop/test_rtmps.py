@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 from penstock.amf import write_amf0_values
+from penstock.certificates import ReloadableTls
 from penstock.protocol.chunk_writer import write_standalone
 from penstock.protocol.client_session import ClientSession
 from penstock.protocol.connection import ConnectionSettings
 from penstock.protocol.handshake import NONCE_BYTES
 from penstock.protocol.message import Message
-from penstock.serve.connections.certificates import ReloadableTls
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.connections.tls_acceptor import TlsAcceptor
 from penstock.serve.server import Server

@@ -4,10 +4,10 @@ import socket
 from collections import deque
 from functools import partial
 
+from penstock.certificates import ReloadableTls
 from penstock.control.entrance import Entrance, EntranceLimits, Refusal
 from penstock.control.messages import FromWorker
 from penstock.control.names import AboutNames, Names, Outgoing
-from penstock.serve.connections.certificates import ReloadableTls
 from penstock.serve.reactor import READ
 from penstock.serve.server import Arrival, Server
 from penstock.serve.streams.registry import Registry
@@ -18,6 +18,7 @@ class NamesHere:
 
     def __init__(self, *, answers_at_once: bool = True) -> None:
         self.names = Names()
+        self.now = 0.0
         self._answers_at_once = answers_at_once
         self._answers: deque[Outgoing] = deque()
         self.registries: dict[int, Registry] = {}
@@ -30,19 +31,21 @@ class NamesHere:
     def tell(self, worker: int, message: FromWorker) -> None:
         """A worker says something."""
         assert isinstance(message, AboutNames)
-        answers = self.names.receive(worker, message, 0.0)
+        answers = self.names.receive(worker, message, self.now)
         self._answers.extend(answers)
         if self._answers_at_once:
             self.answer()
 
     def lose(self, worker: int, now: float) -> None:
         """A worker was killed."""
+        self.now = now
         del self.registries[worker]
         self._answers.extend(self.names.worker_lost(worker, now))
         self.answer()
 
     def tick(self, now: float) -> None:
         """Time has passed."""
+        self.now = now
         self._answers.extend(self.names.tick(now))
         self.answer()
 

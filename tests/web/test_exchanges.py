@@ -76,14 +76,6 @@ def test_at_the_limit_the_oldest_that_has_not_asked_gives_way() -> None:
     assert not desk.exchanges.make_room(), "all of them are being answered"
 
 
-def test_an_exchange_is_found_by_its_client() -> None:
-    desk = Desk()
-    desk.begin(1)
-    exchange, _ = desk.begin(2)
-    assert desk.exchanges.of(("192.0.2.1", 2)) is exchange
-    assert desk.exchanges.of(("192.0.2.1", 3)) is None
-
-
 def test_at_the_end_all_are_ended() -> None:
     desk = Desk()
     connections = [desk.begin(port)[1] for port in (1, 2)]

@@ -1,21 +1,23 @@
 """A port of web's own, with real sockets: who is served there, who is not, and for how long."""
 
 import asyncio
+import errno
 import json
-import signal
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.certificates import ReloadableTls
 from penstock.web.asgi import App
 from penstock.web.exchanges import HttpLimits
-from penstock.web.own_port import Certificate, OwnPort
+from penstock.web.http_connections import HttpConnections
+from penstock.web.own_port import OwnPort
 from penstock.web.site import Site
 from tests.support.rtmp_driver import LOOPBACK
 from tests.support.tls import Files, trusting
@@ -27,17 +29,23 @@ Address = tuple[str, int]
 
 @contextmanager
 def own_port(
-    limits: HttpLimits | None = None, certificate: Certificate | None = None, app: App | None = None
+    limits: HttpLimits | None = None,
+    tls: ReloadableTls | None = None,
+    app: App | None = None,
+    listener: socket.socket | None = None,
 ) -> Iterator[Address]:
-    listener = socket.create_server((LOOPBACK, 0))
+    listener = listener or socket.create_server((LOOPBACK, 0))
     address = listener.getsockname()
 
     async def serve() -> None:
-        port = OwnPort(listener, app or Site(ROUTES), time.monotonic, certificate, limits)
-        task = asyncio.create_task(port.run())
+        connections = HttpConnections(app or Site(ROUTES), time.monotonic, limits)
+        served = asyncio.create_task(connections.run())
+        task = asyncio.create_task(OwnPort(listener, connections, tls).run())
         made.append(task)
         is_up.set()
         await asyncio.wait([task])
+        served.cancel()
+        await asyncio.wait([served])
         # The ends of connections are told in the next rounds.
         await asyncio.sleep(0.05)
 
@@ -94,6 +102,12 @@ def test_applications_see_the_client_as_it_is() -> None:
         assert told == [list(client.getsockname()), "http"]
 
 
+def test_under_tls_they_see_that_too(tmp_path: Path) -> None:
+    files = Files.made_in(tmp_path)
+    with own_port(tls=ReloadableTls(files.cert, files.key, "http"), app=who_asks) as address:
+        assert json.loads(ask_tls(address, files).split(b"\r\n\r\n")[1])[1] == "https"
+
+
 def test_a_head_that_is_too_long_is_refused() -> None:
     with own_port() as address:
         assert status_of(ask(address, b"GET / HTTP/1.1\r\nX: " + b"x" * 17_000)) == 400
@@ -148,14 +162,14 @@ def test_more_than_may_come_in_a_second_are_turned_away() -> None:
 
 def test_under_tls_it_is_the_same(tmp_path: Path) -> None:
     files = Files.made_in(tmp_path)
-    with own_port(certificate=Certificate(files.cert, files.key)) as address:
+    with own_port(tls=ReloadableTls(files.cert, files.key, "http")) as address:
         assert ask_tls(address, files).endswith(b"hello\n")
 
 
 def test_a_handshake_that_does_not_come_is_ended_in_time_and_locks_nobody_out(tmp_path: Path) -> None:
     files = Files.made_in(tmp_path)
     limits = HttpLimits(max_connections=4, request_s=1.0)
-    with own_port(limits, Certificate(files.cert, files.key)) as address:
+    with own_port(limits, ReloadableTls(files.cert, files.key, "http")) as address:
         silent = [socket.create_connection(address, 10) for _ in range(20)]
         assert ask_tls(address, files).endswith(b"hello\n")
         for client in silent:
@@ -165,42 +179,44 @@ def test_a_handshake_that_does_not_come_is_ended_in_time_and_locks_nobody_out(tm
 
 def test_a_certificate_is_reloaded_and_a_wrong_one_is_not(tmp_path: Path) -> None:
     files = Files.made_in(tmp_path)
-    certificate = Certificate(files.cert, files.key)
-    with own_port(certificate=certificate) as address:
+    tls = ReloadableTls(files.cert, files.key, "http")
+    with own_port(tls=tls) as address:
         first = serial_of(address, files)
         old_key = files.key.read_bytes()
         files.issue()
-        certificate.reload()
+        tls.reload()
         second = serial_of(address, files)
         assert first != second
         files.issue()
         files.key.write_bytes(old_key)
-        certificate.reload()
+        tls.reload()
         assert serial_of(address, files) == second
         files.cert.unlink()
-        certificate.reload()
+        tls.reload()
         assert serial_of(address, files) == second
 
 
-def test_files_that_cannot_be_used_are_said(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        Certificate(tmp_path / "no", tmp_path / "no")
-    (tmp_path / "bad").write_text("bad")
-    with pytest.raises(ssl.SSLError):
-        Certificate(tmp_path / "bad", tmp_path / "bad")
+def test_a_handshake_that_fails_costs_nobody_else_anything(tmp_path: Path) -> None:
+    files = Files.made_in(tmp_path)
+    with own_port(HttpLimits(max_connections=1), ReloadableTls(files.cert, files.key, "http")) as address:
+        with socket.create_connection(address, 10) as client:
+            client.sendall(GET_HELLO)
+            wait_until_closed(client)
+        assert ask_tls(address, files).endswith(b"hello\n")
 
 
-def test_signals_are_left_as_they_are() -> None:
-    async def run() -> None:
-        port = OwnPort(socket.create_server((LOOPBACK, 0)), Site(ROUTES), time.monotonic)
-        task = asyncio.create_task(port.run())
-        await asyncio.sleep(0.2)
-        seen.append((signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)))
-        task.cancel()
-        await asyncio.wait([task])
+def test_it_goes_on_when_it_could_not_accept_for_a_moment() -> None:
+    class Exhausted(socket.socket):
+        failures = 1
 
-    seen: list[object] = [(signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))]
-    loop = asyncio.new_event_loop()
-    loop.run_until_complete(run())
-    loop.close()
-    assert seen[0] == seen[1]
+        def accept(self) -> tuple[socket.socket, Any]:
+            if self.failures:
+                self.failures -= 1
+                raise OSError(errno.EMFILE, "Too many open files")
+            return super().accept()
+
+    listener = Exhausted()
+    listener.bind((LOOPBACK, 0))
+    listener.listen()
+    with own_port(listener=listener) as address:
+        assert ask(address).endswith(b"hello\n")

@@ -94,10 +94,33 @@ def test_a_killed_worker_costs_its_own_connections_and_those_elsewhere_go_on(tmp
     with two_workers(tmp_path, QUICK, ["--record", "live/a"]) as workers:
         asyncio.run(scenario(workers, PlacedClients(workers)))
         segments = wait_for(lambda: _settled(workers), "settled recordings")
-        # The id of a recording is lost with its worker: what comes after it is another one.
-        assert [(each["segment"], each["status"]) for each in segments] == [(1, "repaired"), (1, "closed")]
+        assert [(each["segment"], each["status"]) for each in segments] == [(1, "repaired"), (2, "closed")]
+        assert len({each["recording_id"] for each in segments}) == 1
+        assert segments[0]["last_timestamp_ms"] < segments[1]["first_timestamp_ms"]
         assert segments[0]["keyframes"] >= 2
         assert len({each["boot_id"] for each in workers.facts("server_started")}) == 3
+
+
+def test_a_recording_of_a_killed_worker_that_nobody_watched_goes_on_in_the_other(tmp_path: Path) -> None:
+    async def scenario(workers: Workers, clients: PlacedClients) -> None:
+        async with clients:
+            first = await clients.publisher_in(1)
+            await send_for(first, 1.5)
+            os.kill(workers.pid_of(1), signal.SIGKILL)
+            await first.client.until_closed()
+            again = await clients.publisher_in(2)
+            await send_for(again, 1.0)
+            again.client.call("deleteStream", 0, None, again.stream_id)
+            await asyncio.to_thread(wait_for, lambda: _settled(workers), "settled recordings")
+
+    with two_workers(tmp_path, QUICK, ["--record", "live/a"]) as workers:
+        asyncio.run(scenario(workers, PlacedClients(workers)))
+        segments = _settled(workers)
+        assert segments is not None
+        assert [(each["segment"], each["status"]) for each in segments] == [(1, "repaired"), (2, "closed")]
+        assert len({each["recording_id"] for each in segments}) == 1
+        assert segments[0]["keyframes"] >= 2
+        assert [gap["reason"] for gap in segments[1]["gaps"]] == ["the publisher was away"]
 
 
 def _settled(workers: Workers) -> list[dict[str, Any]] | None:

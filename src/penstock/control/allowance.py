@@ -25,6 +25,14 @@ class Allowance:
         self._left -= amount
         return -self._left / self.per_s if self._left < 0 else 0.0
 
+    def covers(self, amount: float, now: float) -> bool:
+        """Spend that much, if so much is left."""
+        self._save(now)
+        if self._left < amount:
+            return False
+        self._left -= amount
+        return True
+
     def change(self, per_s: float, burst: float, now: float) -> None:
         """Go on by another rate, with as large a part of its burst saved up, or overdrawn."""
         self._save(now)
@@ -40,21 +48,23 @@ class AddressAllowances:
     """An allowance for each address that was seen lately."""
 
     def __init__(self, per_s: float, burst: float) -> None:
-        self.per_s = per_s
-        self.burst = burst
+        self._rates = per_s, burst
         self._by_address: dict[str, Allowance] = {}
+
+    def change(self, per_s: float, burst: float) -> None:
+        """Go on by another rate. What an address has spent already stays spent."""
+        self._rates = per_s, burst
 
     def admits(self, address: str, now: float) -> bool:
         """Whether one more is within what the address may do now."""
-        allowance = self._by_address.pop(address, None) or Allowance(self.per_s, self.burst, now)
+        allowance = self._by_address.pop(address, None) or Allowance(*self._rates, now)
+        if (allowance.per_s, allowance.burst) != self._rates:
+            allowance.change(*self._rates, now)
         # Back in as the newest: of too many addresses, those that were not seen for longest are forgotten.
         self._by_address[address] = allowance
         if len(self._by_address) > _MAX_ADDRESSES:
             del self._by_address[next(iter(self._by_address))]
-        if allowance.spend(1.0, now) == 0.0:
-            return True
-        allowance.spend(-1.0, now)
-        return False
+        return allowance.covers(1.0, now)
 
 
 def address_group(ip: str) -> str:

@@ -63,7 +63,7 @@ class Entrance:
 
     def __init__(self, limits: EntranceLimits) -> None:
         self._limits = limits
-        self._newcomers = _newcomers_of(limits)
+        self._newcomers = AddressAllowances(*_rates_of(limits))
         self._guests: dict[int, _Guest] = {}
         self._numbers = itertools.count(1)
         self._per_worker: dict[int, int] = {}
@@ -87,8 +87,7 @@ class Entrance:
 
     def apply(self, limits: EntranceLimits) -> None:
         """Other limits, for those who come from now on."""
-        if _rates_of(limits) != _rates_of(self._limits):
-            self._newcomers = _newcomers_of(limits)
+        self._newcomers.change(*_rates_of(limits))
         self._limits = limits
 
     def worker_ready(self, worker: int) -> None:
@@ -185,10 +184,6 @@ def _rates_of(limits: EntranceLimits) -> tuple[int, int]:
     per_s = limits.max_new_connections_per_ip_per_s
     # As many at once as one address may have in all, so that a crowd behind one router gets in.
     return per_s, max(limits.max_connections_per_ip, per_s)
-
-
-def _newcomers_of(limits: EntranceLimits) -> AddressAllowances:
-    return AddressAllowances(*_rates_of(limits))
 
 
 def _ip_of(address: str) -> str | None:

@@ -116,6 +116,10 @@ class FiguresSum:
         if known is not None:
             self.past = _counted_by((self.past, known[1]))
 
+    def busy_share_beside(self, worker: int) -> float:
+        """Of all workers but one, added up: in cores, so it may be above 1."""
+        return sum(figures.busy_share for other, (_, figures) in self._boots.items() if other != worker)
+
     def total(self) -> Figures:
         """What all have counted since the beginning, and what the live ones hold."""
         live = [figures for _, figures in self._boots.values()]

@@ -43,8 +43,6 @@ class Continuation(msgspec.Struct, frozen=True, array_like=True):
     """Of the head of its log."""
     last_timestamp_ms: int
     last_frame_at: float
-    recording_id: str | None = None
-    """The recording that goes on with its next segment; None: it was not recorded."""
 
 
 # From the supervisor to a worker.
@@ -89,7 +87,9 @@ class PublishAnswer(Message, frozen=True):
     verdict: Verdict
     epoch: int
     continuation: Continuation | None
-    """None: the stream is new, or this worker has it already."""
+    """None: the stream is new, this worker has it already, or nobody is left who knows how far it had come."""
+    recording_id: str | None = None
+    """The recording that goes on with its next segment; None: there is none."""
 
 
 class Challenge(Message, frozen=True):
@@ -144,6 +144,12 @@ class TurnedAway(Message, frozen=True):
     hits: int
     detail: str
     """About the last of them."""
+
+
+class LoadBeside(Message, frozen=True):
+    """Once a second: how busy the loops of all other workers are, added up."""
+
+    busy_share: float
 
 
 class Reload(Message, frozen=True):
@@ -214,6 +220,14 @@ class Begun(Message, frozen=True):
 
     name: bytes
     epoch: int
+
+
+class Recorded(Message, frozen=True):
+    """The recording that a stream of this worker is in, so that it outlives the worker."""
+
+    name: bytes
+    epoch: int
+    recording_id: str
 
 
 class Ended(Message, frozen=True):
@@ -336,11 +350,25 @@ ToWorker = (
     | Over
     | Refused
     | TurnedAway
+    | LoadBeside
     | Reload
     | Stop
 )
 FromWorker = (
-    Ready | Failed | Alive | Left | FromProxy | Unlinked | Claim | Begun | Ended | Yielded | Watch | Unwatch | LastSeen
+    Ready
+    | Failed
+    | Alive
+    | Left
+    | FromProxy
+    | Unlinked
+    | Claim
+    | Begun
+    | Recorded
+    | Ended
+    | Yielded
+    | Watch
+    | Unwatch
+    | LastSeen
 )
 ToWeb = Welcome | Listening | Linked | PastFigures | Figures | Entrance | Origins | Reload | Reloaded | Stop
 FromWeb = Ready | Failed | Alive | Drain | AskReload

@@ -4,14 +4,18 @@ Owns which worker may publish under a name, and how many viewers a stream has ov
 whether a publisher gives way is decided by the worker that has the stream, which knows its publisher. What a message
 leads to is given back as messages to workers, in the order in which they are to be sent. Knows no sockets and no clock.
 
+What a lost worker published goes on where those who followed it last saw it: a claim waits for a moment until all of
+them have said so. Its recording goes on too, by the id that its worker had told.
+
 A name is forgotten when nobody has, wants, watches or waits for it, so there are never more of them than connections.
 """
 
 import itertools
+import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from penstock.control.messages import (
     NOBODY,
@@ -24,6 +28,7 @@ from penstock.control.messages import (
     Over,
     Owner,
     PublishAnswer,
+    Recorded,
     SeatAnswer,
     Unwatch,
     Verdict,
@@ -31,7 +36,11 @@ from penstock.control.messages import (
     Yielded,
 )
 
-AboutNames: TypeAlias = Claim | Begun | Ended | Yielded | Watch | Unwatch | LastSeen
+LAST_WORD_S: Final = 0.5
+"""How long a claim waits at most for those who followed a stream of a lost worker. Their links end with it, so most say
+within milliseconds how far it had come; one may have gone before it noticed."""
+
+AboutNames: TypeAlias = Claim | Begun | Recorded | Ended | Yielded | Watch | Unwatch | LastSeen
 Answer: TypeAlias = PublishAnswer | Challenge | SeatAnswer | Owner | Over
 Outgoing: TypeAlias = tuple[int, Answer]
 """A message and the worker that it is for."""
@@ -67,6 +76,13 @@ class _Stream:
     continuation: Continuation | None = None
     """For the next owner; kept until that has begun, as it may be lost before."""
     continuation_epoch: int = 0
+    last_seen_at: dict[int, float] = field(default_factory=dict)
+    """When workers that follow it said how far it had come, which may be before its loss is noticed here."""
+    awaited: set[int] = field(default_factory=set)
+    """Those who have yet to say so, now that its owner is lost."""
+    awaited_until: float = 0.0
+    recording_id: str | None = None
+    """As its owner told; kept when that is lost."""
     claims: deque[_Claimant] = field(default_factory=deque)
     challenge: int | None = None
     viewers: dict[int, int] = field(default_factory=dict)
@@ -112,6 +128,8 @@ class Names:
                 return list(self._yielded(worker, message, now))
             case Begun():
                 return list(self._begun(worker, message))
+            case Recorded():
+                self._recorded(worker, message)
             case Ended():
                 return list(self._ended(worker, message))
             case Watch():
@@ -119,7 +137,7 @@ class Names:
             case Unwatch():
                 self._unwatch(worker, message.name)
             case LastSeen():
-                self._last_seen(message)
+                return list(self._last_seen(worker, message, now))
             case _:
                 assert_never(message)
         return []
@@ -135,19 +153,26 @@ class Names:
                 stream.former_owner = NOBODY
             stream.claims = deque(each for each in stream.claims if each.worker != worker)
             stream.viewers_in_all -= stream.viewers.pop(worker, 0)
+            stream.awaited.discard(worker)
             if stream.owner == worker:
                 self._withdraw_challenge(stream)
+                if stream.is_begun:
+                    self._await_last_words(stream, now)
                 self._wait_for_owner(stream, now)
             found += self._decide(stream)
         return found
 
     def tick(self, now: float) -> list[Outgoing]:
-        """Give up the names whose publishers did not come back in time."""
+        """Wait no longer for who does not say how far a stream had come, or for publishers that do not come back."""
         found: list[Outgoing] = []
         for stream in [self._streams[name] for name in self._waiting]:
-            if stream.waits_until is not None and now >= stream.waits_until:
+            if stream.awaited and now >= stream.awaited_until:
+                stream.awaited.clear()
+                found += self._decide(stream)
+            # One that came in time is not too late for having had to wait.
+            if stream.waits_until is not None and now >= stream.waits_until and not stream.claims:
                 self._stop_waiting(stream)
-                stream.continuation = None
+                stream.continuation = stream.recording_id = None
                 found += _over(stream)
                 self._forget_if_over(stream)
         return found
@@ -166,6 +191,8 @@ class Names:
         """Grant a free name to the first who wants it, and ask its owner for whoever comes next."""
         while stream.claims and stream.challenge is None:
             if stream.owner == NOBODY:
+                if stream.awaited:
+                    return
                 yield self._grant(stream, stream.claims.popleft(), Verdict.ADMIT)
                 continue
             claimant = stream.claims.popleft()
@@ -180,8 +207,10 @@ class Names:
         stream.epoch = next(self._epochs)
         stream.is_begun = False
         stream.grace_s = claimant.claim.grace_s
+        stream.last_seen_at.clear()
         self._stop_waiting(stream)
-        return claimant.worker, PublishAnswer(claimant.claim.request, verdict, stream.epoch, stream.continuation)
+        request = claimant.claim.request
+        return claimant.worker, PublishAnswer(request, verdict, stream.epoch, stream.continuation, stream.recording_id)
 
     def _yielded(self, worker: int, message: Yielded, now: float) -> Iterator[Outgoing]:
         challenge = self._challenges.get(message.challenge)
@@ -218,12 +247,17 @@ class Names:
             yield interested, Owner(stream.name, worker, stream.epoch)
         stream.former_owner = NOBODY
 
+    def _recorded(self, worker: int, message: Recorded) -> None:
+        stream = self._owned(worker, message.name, message.epoch)
+        if stream is not None:
+            stream.recording_id = message.recording_id
+
     def _ended(self, worker: int, message: Ended) -> Iterator[Outgoing]:
         stream = self._owned(worker, message.name, message.epoch)
         if stream is None:
             return
         self._withdraw_challenge(stream)
-        stream.continuation = None
+        stream.continuation = stream.recording_id = None
         yield from _over(stream)
         stream.owner = NOBODY
         stream.is_begun = False
@@ -249,8 +283,16 @@ class Names:
         stream.waits_until = now + stream.grace_s
         self._waiting.add(stream.name)
 
+    def _await_last_words(self, stream: _Stream, now: float) -> None:
+        """Of those who watch it elsewhere, but for who has said just now how far it had come."""
+        stream.awaited = {
+            worker for worker in stream.viewers if now - stream.last_seen_at.get(worker, -math.inf) >= LAST_WORD_S
+        }
+        stream.awaited_until = now + LAST_WORD_S
+
     def _stop_waiting(self, stream: _Stream) -> None:
         stream.waits_until = None
+        stream.awaited.clear()
         self._waiting.discard(stream.name)
 
     def _watch(self, worker: int, message: Watch) -> SeatAnswer:
@@ -273,7 +315,7 @@ class Names:
             del stream.viewers[worker]
         self._forget_if_over(stream)
 
-    def _last_seen(self, message: LastSeen) -> None:
+    def _last_seen(self, worker: int, message: LastSeen, now: float) -> Iterator[Outgoing]:
         """Those who followed a lost stream may have come differently far: the furthest knows best where to go on."""
         stream = self._streams.get(message.name)
         # It may come before the loss of the worker is noticed here.
@@ -287,6 +329,10 @@ class Names:
         if is_newer:
             stream.continuation = message.continuation
             stream.continuation_epoch = message.epoch
+        if message.epoch == stream.epoch:
+            stream.last_seen_at[worker] = now
+            stream.awaited.discard(worker)
+            yield from self._decide(stream)
 
 
 def _over(stream: _Stream) -> Iterator[Outgoing]:

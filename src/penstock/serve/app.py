@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from penstock.certificates import ReloadableTls
 from penstock.config import Config, Http, Tls
 from penstock.config_secrets import policy_of
 from penstock.control.messages import (
@@ -32,7 +33,6 @@ from penstock.errors import ConfigError
 from penstock.logs import get_logger
 from penstock.serve.boot import Boot
 from penstock.serve.configured import file_modes_of, quota_limits_of, recording_settings_of, settings_of
-from penstock.serve.connections.certificates import ReloadableTls
 from penstock.serve.connections.proxy_reader import ProxyReader
 from penstock.serve.http.handover import HttpHandover
 from penstock.serve.links.web_link import WebLink
@@ -44,6 +44,7 @@ from penstock.serve.sending.memfd import MemfdStore, best_store
 from penstock.serve.sending.send_ring import open_send_ring
 from penstock.serve.server import Arrival, Server
 from penstock.serve.settings import ServerSettings
+from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer, ObserverGroup
 from penstock.serve.streams.registry import Registry
 from penstock.serve.telemetry.address_quota import AddressQuota
@@ -131,10 +132,10 @@ class Program:
             hides_commands=lambda: not gatekeeper.is_open,
         )
         if self._recorder is not None:
-            self.server.broker.publishing.recording_id_of = self._recorder.recording_id_of
+            self._recorder.on_recording = self._tell_recording
         self.server.broker.peers.ask_for_link = lambda peer: send(Unlinked(peer))
-        self._tls = _tls_of(config.tls)
-        self._https = _tls_of(config.http)
+        self._tls = _tls_of(config.tls, "tls")
+        self._https = _tls_of(config.http, "http")
         self.orders = Orders(self.server.broker, self._recorder, self._feed.viewer_of)
         self.orders.listen(self.web)
         # Web with a port of its own has everything there; what is left for this one is media.
@@ -177,12 +178,16 @@ class Program:
         recorder = self._recorder
 
         def is_recording(key: str) -> bool:
-            return recorder is not None and recorder.recording_id_of(key) is not None
+            return recorder is not None and recorder.is_recording(key)
 
         values = LiveValues(self._facts_observer, meters, self._facts.clock, self._boot.boot_id, is_recording)
         feed = LiveFeed(self.web, values, meters, self._reactor)
         self._facts.on_fact = feed.on_fact
         return feed
+
+    def _tell_recording(self, live_stream: LiveStream, recording_id: str) -> None:
+        if live_stream.epoch is not None:
+            self.registry.recorded(live_stream.key, live_stream.epoch, recording_id)
 
     @property
     def has_ring(self) -> bool:
@@ -323,8 +328,10 @@ class Program:
             self._ring.close()
 
 
-def _tls_of(section: Tls | Http) -> ReloadableTls | None:
-    return ReloadableTls(section.cert, section.key) if section.cert is not None and section.key is not None else None
+def _tls_of(section: Tls | Http, name: str) -> ReloadableTls | None:
+    if section.cert is None or section.key is None:
+        return None
+    return ReloadableTls(section.cert, section.key, name)
 
 
 def _tune_interpreter() -> None:

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from penstock.certificates import ReloadableTls
 from penstock.logs import get_logger
 from penstock.protocol.connection import MessageTrace
 from penstock.protocol.server_session import ServerSession
 from penstock.relay.segment import SegmentStore
-from penstock.serve.connections.certificates import ReloadableTls
 from penstock.serve.connections.descriptors import is_reserved
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.connections.tls import TlsTransport

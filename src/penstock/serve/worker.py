@@ -20,6 +20,7 @@ from penstock.control.messages import (
     FromWorker,
     Left,
     Linked,
+    LoadBeside,
     Over,
     Owner,
     PublishAnswer,
@@ -127,6 +128,8 @@ class Worker:
                 program.refuse(message)
             case TurnedAway():
                 program.tell_turned_away(message)
+            case LoadBeside():
+                program.server.flusher.busy_share_beside = message.busy_share
             case Reload():
                 program.reload(config_from_values(message.config))
             case Stop():

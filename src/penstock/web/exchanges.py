@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from penstock.web.asgi import App, Event, Receive, Scope, Send
-from penstock.web.clients import Client, ClientAddress
+from penstock.web.clients import Client
 
 _LOOK_S: Final = 0.1
 _STAY_OPEN: Final = "penstock.stay_open"
@@ -111,10 +111,6 @@ class Exchanges:
     def add(self, exchange: Exchange, connection: Connection) -> None:
         """It goes over this connection."""
         self._open[exchange] = connection
-
-    def of(self, address: ClientAddress | None) -> Exchange | None:
-        """The one with a client."""
-        return next((exchange for exchange in self._open if exchange.client.address == address), None)
 
     def asked(self, exchange: Exchange) -> None:
         """Its request has come."""

@@ -1,4 +1,4 @@
-"""Connected sockets that workers hand over, served by uvicorn's own HTTP protocol.
+"""Connected sockets, served by uvicorn's own HTTP protocol: those that workers hand over, or a port of web's own.
 
 Owns those that wait to be taken up, and the way from a socket to uvicorn's protocol. Sockets come connected, so
 uvicorn's server, which listens and handles signals, is not used. What they may cost is bounded by `exchanges`.
@@ -27,7 +27,7 @@ _WEBSOCKET_SCHEMES: Final = {"http": "ws", "https": "wss"}
 _MAX_WEBSOCKET_MESSAGE_BYTES: Final = 64 * 1024
 
 
-def uvicorn_config(app: App, limits: HttpLimits, tls: ssl.SSLContext | None = None) -> Config:
+def _uvicorn_config(app: App, limits: HttpLimits) -> Config:
     """How uvicorn serves here: the grammar of HTTP, and as little else as can be."""
     return Config(
         app,
@@ -47,9 +47,25 @@ def uvicorn_config(app: App, limits: HttpLimits, tls: ssl.SSLContext | None = No
         # What strangers send is not worth a line.
         log_level="error",
         access_log=False,
-        ssl_context_factory=None if tls is None else lambda _config, _default: tls,
         h11_max_incomplete_event_size=limits.max_request_bytes,
     )
+
+
+class _Accepted(NamedTuple):
+    """One under TLS is known by its socket, which asyncio closes in the end.
+
+    There is no transport before the handshake is done, and one that was closed cannot say what it holds (Python 3.11).
+    """
+
+    connection: socket.socket
+
+    @property
+    def is_over(self) -> bool:
+        return self.connection.fileno() < 0
+
+    def abort(self) -> None:
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Transported(NamedTuple):
@@ -65,17 +81,18 @@ class _Transported(NamedTuple):
 
 
 class HttpConnections:
-    """All open connections that were handed over."""
+    """All open connections."""
 
     def __init__(self, app: App, clock: Callable[[], float], limits: HttpLimits | None = None) -> None:
         self.app = app
         """May be replaced: requests that come later meet the new one."""
         self._clock = clock
         limits = limits or HttpLimits()
-        self._pace = Pace(limits.max_new_per_s, limits.burst)
+        self._pace, self._own_pace = (Pace(limits.max_new_per_s, limits.burst) for _ in range(2))
+        """Of those that are handed over, which wait for their turn, and of those that are accepted, which do not."""
         self._waiting: asyncio.Queue[tuple[socket.socket, Client]] = asyncio.Queue(limits.max_waiting)
         self._exchanges = Exchanges(clock, limits)
-        self._uvicorn = uvicorn_config(self._serve, limits)
+        self._uvicorn = _uvicorn_config(self._serve, limits)
         self._uvicorn.load()
         self._uvicorn_state = ServerState()
 
@@ -99,28 +116,35 @@ class HttpConnections:
                 # Before the next one is taken: the wait may be cut short, and nobody would close it then.
                 await asyncio.sleep(self._pace.wait_s(self._clock()))
                 connection, client = await self._waiting.get()
-                await self._begin(connection, client)
+                if self._exchanges.make_room():
+                    await self.begin(connection, client)
+                else:
+                    refuse(connection)
         finally:
             watching.cancel()
             while not self._waiting.empty():
                 self._waiting.get_nowait()[0].close()
             self._exchanges.abort_all()
 
-    async def _begin(self, connection: socket.socket, client: Client) -> None:
-        if not self._exchanges.make_room():
-            refuse(connection)
-            return
+    def has_room(self) -> bool:
+        """Whether one more may come in by a port of our own, now."""
+        return self._own_pace.has_turn(self._clock()) and self._exchanges.make_room()
+
+    async def begin(self, connection: socket.socket, client: Client, tls: ssl.SSLContext | None = None) -> None:
+        """Serve a socket, under TLS once it has shaken hands. It is taken over, and counts from now on."""
         exchange = self._exchanges.expect(client)
+        self._exchanges.add(exchange, _Accepted(connection))
         loop = asyncio.get_running_loop()
         try:
-            transport, _ = await loop.connect_accepted_socket(lambda: self._protocol(exchange), connection)
+            transport, _ = await loop.connect_accepted_socket(lambda: self._protocol(exchange), connection, ssl=tls)
         except (OSError, ValueError):  # gone, or no stream
             connection.close()
         except Exception as error:  # uvicorn wants it otherwise: the self-test will find that there is no answer
             get_logger().error("HTTP connection failed", exc_info=error)
             connection.close()
         else:
-            self._exchanges.add(exchange, _Transported(transport))
+            if tls is None:
+                self._exchanges.add(exchange, _Transported(transport))
 
     def _protocol(self, exchange: Exchange) -> asyncio.Protocol:
         protocol: asyncio.Protocol = self._uvicorn.http_protocol_class(  # type: ignore[call-arg]

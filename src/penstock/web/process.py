@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from penstock.certificates import ReloadableTls
 from penstock.config import Config
 from penstock.control import messages
 from penstock.control.live import AccessQuestion, Live, WorkerToWeb
@@ -42,7 +43,7 @@ from penstock.web.http_connections import HttpConnections, refuse
 from penstock.web.link import Link, decoder_of
 from penstock.web.live.figures import live_figures
 from penstock.web.live.happenings import Happenings, Now
-from penstock.web.own_port import Certificate, OwnPort
+from penstock.web.own_port import OwnPort
 from penstock.web.routes import OperatorRoutes
 from penstock.web.self_test import complaint_of
 from penstock.web.site import Site, beside_api
@@ -137,9 +138,9 @@ class WebProcess:
     def _listen(self, serving: "_Serving", listener: socket.socket) -> None:
         try:
             own_port = serving.take_port(listener)
-        except OSError as error:
+        except ConfigError as error:
             listener.close()
-            self._fail(f"http.cert: {error}")
+            self._fail(str(error))
         else:
             self._start(own_port.run())
 
@@ -191,10 +192,8 @@ class WebProcess:
             self._start(serving.api.run())
         complaint = await complaint_of(serving.connections)
         if complaint is not None:
-            if not serving.has_own_port:
-                self._fail(complaint)
-                return
-            get_logger().error("HTTP connections cannot be handed over", reason=complaint, uvicorn=version("uvicorn"))
+            self._fail(complaint)
+            return
         self._link.send(Ready())
         while True:
             self._link.send(Alive({}))
@@ -210,7 +209,7 @@ class WebProcess:
 
     async def _say_goodbye(self, serving: "_Serving") -> None:
         ends_at = time.monotonic() + _GOODBYE_S
-        while time.monotonic() < ends_at and (serving.board.has_workers or not serving.is_idle):
+        while time.monotonic() < ends_at and (serving.board.has_workers or not serving.connections.is_idle):
             await asyncio.sleep(0.05)
         self._end(0)
 
@@ -250,21 +249,11 @@ class _Serving:
         self._own_port: OwnPort | None = None
         self.access = AccessDesk(config, os.environ)
 
-    @property
-    def has_own_port(self) -> bool:
-        """Whether there is one, or will be in a moment."""
-        return self._http.web_listen is not None
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody is being served."""
-        return self.connections.is_idle and (self._own_port is None or self._own_port.is_idle)
-
     def take_port(self, listener: socket.socket) -> OwnPort:
-        """Have everything served there too. Files for TLS that cannot be used raise OSError."""
+        """Have everything served there too. Files for TLS that cannot be used raise ConfigError."""
         cert, key = self._http.cert, self._http.key
-        certificate = None if cert is None or key is None else Certificate(cert, key)
-        self._own_port = OwnPort(listener, self.connections.app, time.monotonic, certificate)
+        tls = None if cert is None or key is None else ReloadableTls(cert, key, "http")
+        self._own_port = OwnPort(listener, self.connections, tls)
         return self._own_port
 
     def reload(self, values: dict[str, Any]) -> None:
@@ -272,8 +261,8 @@ class _Serving:
 
         Whatever became of it, certificates are read anew.
         """
-        if self._own_port is not None and self._own_port.certificate is not None:
-            self._own_port.certificate.reload()
+        if self._own_port is not None and self._own_port.tls is not None:
+            self._own_port.tls.reload()
         try:
             config = Config.model_validate(values)
             self.hooks.configure(config)
@@ -284,8 +273,6 @@ class _Serving:
             if self.api is not None:
                 self.api.reload(config)
             self.connections.app = _behind_proxies(self._site, config)
-            if self._own_port is not None:
-                self._own_port.app = self.connections.app
 
 
 def _api_of(

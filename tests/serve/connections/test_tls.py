@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.certificates import load_tls
 from penstock.relay.segment import MemoryBuffer
-from penstock.serve.connections.certificates import load_tls
 from tests.support.cuts import by_size, random_cuts, whole
 from tests.support.tls import RECEIVE_BYTES, Contexts, Ends, Files, connect, meet, trusting
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trustme
 
-from penstock.serve.connections.certificates import ReloadableTls, load_tls
+from penstock.certificates import ReloadableTls, load_tls
 from penstock.serve.connections.tls import TlsTransport
 from penstock.serve.connections.tls_acceptor import TlsAcceptor
 from penstock.serve.reactor import Reactor

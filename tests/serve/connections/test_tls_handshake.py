@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.serve.connections.certificates import load_tls
+from penstock.certificates import load_tls
 from penstock.serve.connections.tls_handshake import TlsHandshake
 from tests.support.cuts import by_size, random_cuts, whole
 from tests.support.tls import RECEIVE_BYTES, Client, Contexts, Ends, Files, meet, pair, trusting

@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
+from penstock.certificates import load_tls
 from penstock.control.messages import HttpConnection
-from penstock.serve.connections.certificates import load_tls
 from penstock.serve.connections.tls import TlsTransport
 from penstock.serve.connections.tls_acceptor import TlsAcceptor
 from penstock.serve.http.handover import HttpHandover

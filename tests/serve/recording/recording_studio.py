@@ -61,6 +61,9 @@ class Studio:
         self.recorder = recorder
         self.journal = journal
         self.budget = LogBudget(2**30)
+        self.told: dict[str, str] = {}
+        """The recordings that streams are in, as the recorder tells for other workers."""
+        recorder.on_recording = lambda live_stream, recording_id: self.told.update({live_stream.key: recording_id})
         self.now = time.monotonic()
 
     def publish(

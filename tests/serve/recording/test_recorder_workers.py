@@ -1,5 +1,6 @@
 """Several workers, one folder: each repairs what is its to repair, one tidies up, and a recording can move."""
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import cast
 import pytest
 
 from penstock.serve.boot import Boot
+from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.recording.manifest import Gap, Manifest, SegmentStatus
 from penstock.serve.recording.recorder import Recorder, RecordingSettings
 from penstock.serve.recording.retention import RetentionLimits
@@ -194,8 +196,7 @@ def test_a_recorder_gives_up_a_stream_and_another_goes_on_with_it(new_studio: Ne
     old, new = new_studio(FIRST), new_studio(SECOND)
     outlet = old.publish()
     old.send(outlet, *MESSAGES)
-    recording_id = old.recorder.recording_id_of("live/test")
-    assert recording_id is not None
+    recording_id = old.told["live/test"]
     old.recorder.stream_left(cast("LiveStream", outlet))
     assert (old.recorder.recordings, outlet.listeners) == (0, [])
     old.wait_for(lambda: bool(old.journal.closed))
@@ -213,7 +214,7 @@ def test_a_recorder_gives_up_a_stream_and_another_goes_on_with_it(new_studio: Ne
 def test_what_is_not_recorded_is_given_up_for_nothing(new_studio: NewStudio) -> None:
     studio = new_studio(FIRST)
     outlet = studio.publish(app="other")
-    assert studio.recorder.recording_id_of("other/test") is None
+    assert studio.told == {}
     studio.recorder.stream_left(cast("LiveStream", outlet))
     studio.recorder.continue_recording("other/test", "one")
     studio.publish(app="other")
@@ -239,7 +240,35 @@ def test_what_was_appended_to_a_recording_moves_under_the_name_of_that(new_studi
     studio.end(first)
     studio.wait_for(lambda: len(studio.journal.closed) == 1)
     second = studio.publish(publishing_type="append")
+    ordered = studio.told["live/test"]
+    studio.send(second, *MESSAGES[:-1])
+    studio.now += 1.0
+    studio.send(second, MESSAGES[-1])
+    give_up_at = time.monotonic() + DEADLINE_S
+    while studio.recorder._thread.recording_id_of(ordered) == ordered:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.005)
+    assert studio.told["live/test"] == ordered, "it is told a few times a second"
+    studio.recorder.publish_stopped(cast("RtmpConnection", None), cast("LiveStream", second), "replaced")
+    assert studio.told["live/test"] == studio.journal.closed[0].recording_id
+
+
+def test_what_a_recording_that_was_appended_is_called_is_told_while_it_goes_on(new_studio: NewStudio) -> None:
+    studio = new_studio(FIRST)
+    first = studio.publish()
+    studio.send(first, *MESSAGES)
+    studio.end(first)
+    studio.wait_for(lambda: len(studio.journal.closed) == 1)
+    second = studio.publish(publishing_type="append")
     studio.send(second, *MESSAGES)
-    studio.wait_for(lambda: len(studio.journal.started) == 2)
-    assert studio.recorder.recording_id_of("live/test") == studio.journal.closed[0].recording_id
-    assert studio.recorder.recording_id_of("live/nobody") is None
+    studio.wait_for(lambda: studio.told["live/test"] == studio.journal.closed[0].recording_id)
+
+
+def test_one_that_goes_on_after_its_worker_was_lost_does_not_know_how_much_is_missing(new_studio: NewStudio) -> None:
+    studio = new_studio(FIRST)
+    outlet = studio.publish(app="other")
+    studio.recorder.stream_arrived(cast("LiveStream", outlet), "one")
+    assert studio.recorder._continued == {"other/test": ("one", None)}
+    studio.send(outlet, *MESSAGES)
+    studio.recorder.stream_arrived(cast("LiveStream", outlet), "one")
+    assert studio.recorder._continued == {"other/test": ("one", 2040)}

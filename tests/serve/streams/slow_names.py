@@ -13,7 +13,6 @@ class SlowNames(NamesHere):
 
     def __init__(self) -> None:
         super().__init__(answers_at_once=False)
-        self.now = 0.0
         self._up: dict[int, deque[FromWorker]] = {}
         self._down: dict[int, deque[Answer]] = {}
 

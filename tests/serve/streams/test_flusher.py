@@ -96,6 +96,22 @@ def test_audio_is_sent_at_once_while_the_server_has_time_to_spare() -> None:
     assert heard(viewer) == []
 
 
+def test_audio_waits_as_well_while_other_workers_are_busy() -> None:
+    on, publisher, viewer, _ = watched(AppSettings())
+    on.flusher.busy_share_beside = 0.3
+    publisher.say(audio(20))
+    on.loop.advance(0.017)
+    assert heard(viewer) == [], "40 ms * 0.3 / 0.7"
+    on.loop.advance(0.001)
+    assert heard(viewer) == [20]
+    on.loop.busy_share = 0.1
+    publisher.say(audio(43))
+    on.loop.advance(0.026)
+    assert heard(viewer) == [], "40 ms * 0.4 / 0.6"
+    on.loop.advance(0.001)
+    assert heard(viewer) == [43]
+
+
 def test_on_a_grid_everything_is_sent_together() -> None:
     on, publisher, viewer, notes = watched(ON_A_GRID)
     on.loop.advance(0.05)

@@ -207,6 +207,41 @@ def test_viewers_of_a_killed_worker_s_stream_are_kept_over_the_grace() -> None:
     assert [time_ms for time_ms, _ in media(all_of(viewer))] == [0, 40, 3040]
 
 
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_the_recording_of_a_killed_worker_s_stream_goes_on_where_its_publisher_comes_back(is_watched: bool) -> None:
+    on = TwoWorkers()
+    first = on.publisher(1)
+    epoch = on.workers[1].stream().epoch
+    assert epoch is not None
+    on.workers[1].broker.registry.recorded("live/a", epoch, "r1")
+    first.say(video(0, b"k0", is_key=True))
+    if is_watched:
+        on.viewer(2)
+    on.kill(1)
+    on.publisher(2)
+    assert [each for each in on.workers[2].notes.heard if "played" not in each] == [
+        "live/a goes on in r1",
+        "live/a published",
+    ]
+
+
+def test_so_does_that_of_a_stream_that_moves_and_one_that_begins_anew_has_none() -> None:
+    on = TwoWorkers(AppSettings(may_replace_publisher=True))
+    on.publisher(1)
+    epoch = on.workers[1].stream().epoch
+    assert epoch is not None
+    on.workers[1].broker.registry.recorded("live/a", epoch, "r1")
+    second = on.publisher(2)
+    second.close_stream()
+    on.publisher(2)
+    assert [each for each in on.workers[2].notes.heard if "stopped" not in each] == [
+        "live/a goes on in r1",
+        "live/a published",
+        "live/a closed",
+        "live/a published",
+    ]
+
+
 def test_viewers_of_a_killed_worker_s_stream_are_told_the_end_after_the_grace() -> None:
     on = TwoWorkers()
     first = on.publisher(1)

@@ -130,6 +130,7 @@ class TwoWorkers:
     def kill(self, number: int) -> None:
         """A worker is gone: its link ends, its connections are reset, and the registry hears of it."""
         stage = self.workers[number]
+        self.names.now = self.loop.now
         self.links[number].close()
         for connection in list(stage.broker.connections.values()):
             del stage.broker.connections[connection.id]

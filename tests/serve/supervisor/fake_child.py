@@ -3,7 +3,7 @@
 Each connection that it is given is sent one line of JSON: who has it, and by which listener it came. What it was told
 is sent to whoever sends a line on such a connection. Web writes what it is told of the past, and of live workers as it
 begins, to standard error, and asks for a drain at SIGUSR1 and for a reload at SIGUSR2. A worker has sent 1000 bytes
-since it began.
+since it began, and is a quarter as busy as its number.
 """
 
 import json
@@ -26,6 +26,7 @@ from penstock.control.messages import (
     Left,
     Linked,
     Listening,
+    LoadBeside,
     Origins,
     PastFigures,
     Ready,
@@ -84,6 +85,8 @@ class FakeChild:
                 self.told.append(["refused", message.number, message.limit])
             case TurnedAway():
                 self.told.append(["turned away", message.limit, message.hits, message.detail])
+            case LoadBeside():
+                self.told.append(["load beside", message.busy_share])
             case PastFigures():
                 self.say("past figures", sent_bytes=message.figures["sent_bytes"])
             case Figures():
@@ -140,7 +143,10 @@ class FakeChild:
 
     def pulse(self) -> None:
         self.reactor.call_later(0.1, self.pulse)
-        self.link.send(Alive({"connections": len(self.connections), "sent_bytes": 1000}))
+        assert self.welcome is not None
+        busy_share = self.welcome.worker / 4
+        figures = {"connections": len(self.connections), "sent_bytes": 1000, "busy_share": busy_share}
+        self.link.send(Alive(figures))
 
 
 def main() -> None:

@@ -45,6 +45,18 @@ def test_those_who_were_turned_away_are_told_to_one_worker_for_its_facts(tmp_pat
         assert ["turned away", "connections"] in [each[:2] for each in server.told(client)]
 
 
+def test_each_worker_hears_once_a_second_how_busy_the_others_are(tmp_path: Path) -> None:
+    with supervised(tmp_path, "--workers", "3") as server:
+        clients = [server.connect()[0] for _ in range(3)]
+        until = time.monotonic() + 5
+        loads: list[object] = []
+        while loads != [1.25, 1.0, 0.75]:
+            assert time.monotonic() < until, loads
+            time.sleep(0.1)
+            told = [[each[1] for each in server.told(client) if each[0] == "load beside"] for client in clients]
+            loads = [each[-1] if each else None for each in told]
+
+
 def test_one_that_its_proxy_places_over_a_limit_is_refused_afterwards(tmp_path: Path) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text("[limits]\nmax_connections_per_ip = 1\n")

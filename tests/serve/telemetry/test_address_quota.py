@@ -4,7 +4,6 @@ import pytest
 
 from penstock.config import Config
 from penstock.serve.configured import quota_limits_of
-from penstock.serve.telemetry import address_quota
 from penstock.serve.telemetry.address_quota import AddressQuota, HeldBack, QuotaLimits
 
 LIMITS = QuotaLimits(per_s=2.0, burst=3.0, exempts_loopback=False)
@@ -61,13 +60,12 @@ def test_this_machine_is_exempt_as_long_as_the_limits_say_so(peer_addr: str) -> 
     assert admitted(quota, peer_addr, 100.0, asked=100) == 3
 
 
-def test_the_address_that_was_quiet_longest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(address_quota, "MAX_ADDRESSES", 2)
+def test_other_limits_hold_for_addresses_that_were_there_before() -> None:
     quota = AddressQuota(LIMITS)
-    for peer_addr in ("192.0.2.1:1", "192.0.2.2:1", "192.0.2.1:1", "192.0.2.3:1"):
-        admitted(quota, peer_addr, 100.0)
-    assert admitted(quota, "192.0.2.1:1", 100.0) == 0
-    assert admitted(quota, "192.0.2.2:1", 100.0) == 3
+    assert admitted(quota, "192.0.2.1:1", 100.0) == 3
+    quota.limits = LIMITS._replace(per_s=4.0, burst=6.0)
+    assert (admitted(quota, "192.0.2.1:1", 100.0), admitted(quota, "192.0.2.2:1", 100.0)) == (0, 6)
+    assert admitted(quota, "192.0.2.1:1", 101.0) == 4
 
 
 def test_the_limits_follow_the_connections_that_an_address_may_have() -> None:

@@ -7,8 +7,9 @@ followers lag as far as they may and then give up whole GOPs.
 
 A publisher that comes back within its grace goes on with its recording, whatever it asks for then. A stream that
 begins anew is a new recording; published as `append`, its files are the next segments of its newest recording. A stream
-that moves to another worker is given up here, and goes on there in the next segment of the same recording. The operator
-may stop and start the recording of a live stream, within the patterns; what was stopped stays so until the stream ends.
+that moves to another worker is given up here, and goes on there in the next segment of the same recording; one whose
+worker is lost goes on likewise, which is why the recording is told as soon as it is known. The operator may stop and
+start the recording of a live stream, within the patterns; what was stopped stays so until the stream ends.
 """
 
 import fnmatch
@@ -68,7 +69,10 @@ class _Feed:
     """one recorded stream, as a listener to its flushes."""
 
     def __init__(self, recorder: "Recorder", live_stream: "LiveStream", recording_id: str) -> None:
+        self.live_stream = live_stream
         self.recording_id = recording_id
+        self.told_id: str | None = None
+        """What the recording was last told to be called: one that is appended to another takes the name of that."""
         self.follower = Follower(live_stream.log, recorder.settings.follower)
         self._recorder = recorder
 
@@ -120,6 +124,8 @@ class Recorder(Observer):
         """Recordings that go on here as soon as their stream does, by stream."""
         self._stopped: set[str] = set()
         """Live streams that are not recorded though the patterns name them."""
+        self.on_recording: Callable[[LiveStream, str], None] = lambda _live_stream, _recording_id: None
+        """Told which recording a stream is in, so that another worker can go on with it."""
         self._ticked_at = 0.0
         self._told_stall_since: float | None = None
         self._dropped_by_ended = 0
@@ -176,11 +182,6 @@ class Recorder(Observer):
         """Another worker has recorded this stream up to that timestamp: it goes on here when it is published next."""
         self._continued[stream_key] = recording_id, last_timestamp_ms
 
-    def recording_id_of(self, stream_key: str) -> str | None:
-        """The recording of a stream as another worker could go on with it; None: it is not recorded."""
-        feed = self._feeds.get(stream_key)
-        return None if feed is None else self._thread.recording_id_of(feed.recording_id)
-
     def publish_started(self, _peer: "RtmpConnection", live_stream: "LiveStream", publishing_type: str) -> None:
         """Record it if it is to be; a stream that is being recorded goes on."""
         continued = self._continued.pop(live_stream.key, None)
@@ -207,6 +208,7 @@ class Recorder(Observer):
         self._thread.submit(Begin(order))
         self._feeds[live_stream.key] = feed
         live_stream.listeners.append(feed)
+        self._tell_recording(feed)
 
     def is_recording(self, stream_key: str) -> bool:
         """Whether a stream is being recorded here."""
@@ -227,10 +229,17 @@ class Recorder(Observer):
         """A finished file of a recording is to go, whichever worker wrote it."""
         self._thread.submit(Delete(recording_id, segment))
 
-    def stream_arrived(self, live_stream: "LiveStream", recording_id: str | None) -> None:
+    def publish_stopped(self, _peer: "RtmpConnection", live_stream: "LiveStream", _reason: str) -> None:
+        """It may go on elsewhere next, so its recording must be known by now."""
+        feed = self._feeds.get(live_stream.key)
+        if feed is not None:
+            self._tell_recording(feed)
+
+    def stream_arrived(self, live_stream: "LiveStream", recording_id: str) -> None:
         """Another worker has recorded it so far."""
-        if recording_id is not None:
-            self.continue_recording(live_stream.key, recording_id, live_stream.log.last_timestamp_ms)
+        # In an empty log nobody has told how far it had come.
+        last_timestamp_ms = live_stream.log.last_timestamp_ms if live_stream.log.head else None
+        self.continue_recording(live_stream.key, recording_id, last_timestamp_ms)
 
     def stream_left(self, live_stream: "LiveStream") -> None:
         """Its recording ends here with its last message, and goes on elsewhere."""
@@ -257,9 +266,17 @@ class Recorder(Observer):
             return
         self._ticked_at = now
         self._collect()
+        for feed in self._feeds.values():
+            self._tell_recording(feed)
         self._hand_over()
         self._keep_within_allowance(now)
         self._watch_the_disk(now)
+
+    def _tell_recording(self, feed: _Feed) -> None:
+        recording_id = self._thread.recording_id_of(feed.recording_id)
+        if recording_id != feed.told_id:
+            feed.told_id = recording_id
+            self.on_recording(feed.live_stream, recording_id)
 
     def _hand_over(self) -> None:
         """Give the writer as much as it may have, the streams in turn."""

@@ -57,7 +57,7 @@ class Pacer:
         self._smoothed_lag_s = _WIDEN_ABOVE_S / 2
 
     def due_at(self, policy: FlushPolicy, waiting: Waiting, max_wait_s: float, busy_share: float) -> float:
-        """When what waits is to be sent. A time in the past means now."""
+        """When what waits is to be sent, in a server whose loops are that busy together. The past means now."""
         grid_s = self._grid_of(policy)
         if grid_s is not None:
             return math.ceil(waiting.since / grid_s) * grid_s

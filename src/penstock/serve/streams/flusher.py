@@ -40,6 +40,8 @@ class Flusher:
         self._waiting: dict[LiveStream, float] = {}
         """Streams that are not due yet, and when they are."""
         self.pacer = Pacer()
+        self.busy_share_beside = 0.0
+        """Of all other workers, added up, as the supervisor told last."""
         self.rounds = RoundTimes()
 
     def mark(self, stream: LiveStream) -> None:
@@ -92,7 +94,9 @@ class Flusher:
             is_much = log.unflushed_bytes >= _UNWATCHED_BYTES or log.unflushed_messages >= _UNWATCHED_MESSAGES
             return log.unflushed_since + (0.0 if is_much else _UNWATCHED_WAIT_S)
         waiting = Waiting(log.unflushed_since, log.has_unflushed_video, log.next_video_at)
-        return self.pacer.due_at(stream.app.flush, waiting, self._max_wait_s, self._loop.busy_share)
+        # What a flush costs is paid in all workers in which the stream is watched, so the load of all of them counts.
+        busy_share = self._loop.busy_share + self.busy_share_beside
+        return self.pacer.due_at(stream.app.flush, waiting, self._max_wait_s, busy_share)
 
     def _flush(self, streams: list[LiveStream], now: float) -> None:
         self._send([(stream, stream.begin_flush) for stream in streams], now)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from penstock.control.messages import Challenge, Continuation, PublishAnswer, Verdict, key_of
+from penstock.control.messages import Challenge, PublishAnswer, Verdict, key_of
 from penstock.protocol.events import EndReason, PublishEnded, PublishRequested
 from penstock.protocol.states import StreamState
 from penstock.protocol.status import StatusCode
@@ -48,8 +48,6 @@ class Publishing:
         self._store = store
         self._liveness = Liveness(table.loop, table.streams, ping)
         self.budget = LogBudget(table.settings.max_total_log_bytes)
-        self.recording_id_of: Callable[[str], str | None] = lambda _key: None
-        """The recording that a stream is in."""
 
     def on_requested(self, connection: RtmpConnection, event: PublishRequested) -> None:
         """Somebody wants to publish under a name."""
@@ -114,11 +112,7 @@ class Publishing:
             answer(verdict, None)
             return
         self._end_publisher_of(stream)
-        goes_on = stream.continuation
-        answer(
-            verdict,
-            Continuation(goes_on.position, goes_on.last_timestamp_ms, goes_on.last_frame_at, self.recording_id_of(key)),
-        )
+        answer(verdict, stream.continuation)
 
     def _end_publisher_of(self, stream: LiveStream) -> None:
         first = stream.publisher
@@ -137,7 +131,7 @@ class Publishing:
 
     def _begin(self, request: Request, event: PublishRequested, grant: Grant, name: PublishAnswer) -> None:
         table, connection = self._table, request.connection
-        stream = self._stream_to_publish(request, name.continuation)
+        stream = self._stream_to_publish(request, name)
         stream.epoch = name.epoch
         dimensions = dimensions_of(table.settings.dimension_parameters, connection.dimensions, event.query)
         stream.begin(connection, table.loop.now, dimensions, grant)
@@ -151,15 +145,15 @@ class Publishing:
         table.seat_waiting(stream)
         table.update_publisher_of(stream)
 
-    def _stream_to_publish(self, request: Request, continuation: Continuation | None) -> LiveStream:
+    def _stream_to_publish(self, request: Request, grant: PublishAnswer) -> LiveStream:
         """The stream that is here, or a new one, which goes on where it was in another worker if there was one."""
         table, key = self._table, request.key
         stream = table.streams.get(key)
         if stream is not None and stream.epoch is not None:
             return stream
-        recording_id = None if continuation is None else continuation.recording_id
+        continuation = grant.continuation
         if continuation is None and stream is not None:
-            # Its worker was lost, and the registry has not heard yet how far it had come: for those here, this far.
+            # Its worker was lost, and nobody has told the registry how far it had come: for those here, this far.
             continuation = stream.continuation
         position = 0 if continuation is None else continuation.position
         log = StreamLog(self._store, table.encoders, table.settings.log_limits, self.budget, position)
@@ -171,7 +165,8 @@ class Publishing:
             stream.move(log, table.loop.now)
         if continuation is not None:
             stream.resume(continuation)
-            table.observer.stream_arrived(stream, recording_id)
+        if grant.recording_id is not None:
+            table.observer.stream_arrived(stream, grant.recording_id)
         return stream
 
     def stream_of(self, connection: RtmpConnection, stream_id: int) -> LiveStream | None:

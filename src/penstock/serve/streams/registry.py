@@ -20,6 +20,7 @@ from penstock.control.messages import (
     Over,
     Owner,
     PublishAnswer,
+    Recorded,
     SeatAnswer,
     Unwatch,
     Verdict,
@@ -73,6 +74,10 @@ class Registry:
     def begun(self, key: str, epoch: int) -> None:
         """The stream can be followed from now on."""
         self._send(Begun(name_of(key), epoch))
+
+    def recorded(self, key: str, epoch: int, recording_id: str) -> None:
+        """Which recording the stream is in: it goes on in whichever worker the stream does."""
+        self._send(Recorded(name_of(key), epoch, recording_id))
 
     def ended(self, key: str, epoch: int) -> None:
         """The stream is over, and its name is free."""

@@ -35,9 +35,11 @@ from penstock.control.messages import (
     Left,
     Linked,
     Listening,
+    LoadBeside,
     Origins,
     PastFigures,
     Ready,
+    Recorded,
     Refused,
     Reload,
     Reloaded,
@@ -314,7 +316,7 @@ class Supervisor:
                 self.drain(message.within_s)
             case AskReload():
                 child.link.send(Reloaded(message.request, self.reload_as_asked()))
-            case Claim() | Begun() | Ended() | Yielded() | Watch() | Unwatch() | LastSeen():
+            case Claim() | Begun() | Recorded() | Ended() | Yielded() | Watch() | Unwatch() | LastSeen():
                 self._send_all(self.names.receive(number, message, now))
 
     def _on_ready(self, child: Child, ready: Ready) -> None:
@@ -384,6 +386,8 @@ class Supervisor:
     def _tell_figures(self) -> None:
         self._reactor.call_later(_FIGURES_S, self._tell_figures)
         self._tell_web(self._entrance_figures())
+        for child in self.children.workers:
+            child.link.send(LoadBeside(self._figures.busy_share_beside(child.number)))
         teller = next((child for child in self.children.workers if child.is_ready), None)
         if teller is not None:
             for limit, (hits, detail) in self._untold.items():

@@ -1,15 +1,12 @@
-"""How much is told of one address: a token bucket for each, and a count of what was held back.
+"""How much is told of one address: an allowance for each, and a count of what was held back.
 
-Addresses are counted as the limits on connections count them, IPv6 by its /64. The table is bounded; the address that
-was quiet longest is forgotten first, and begins with a full bucket if it comes again.
+Addresses are counted as the limits on connections count them, IPv6 by its /64.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from typing import NamedTuple
 
-from penstock.control.allowance import address_group, is_loopback
-
-MAX_ADDRESSES = 10_000
+from penstock.control.allowance import AddressAllowances, address_group, is_loopback
 
 
 class QuotaLimits(NamedTuple):
@@ -32,40 +29,32 @@ class HeldBack(NamedTuple):
     most: int
 
 
-class _Bucket:
-    __slots__ = ("at", "tokens")
-
-    def __init__(self, tokens: float, at: float) -> None:
-        self.tokens = tokens
-        self.at = at
-
-
 class AddressQuota:
     """Decides for each thing to be told whether its address has any left. For one thread."""
 
     def __init__(self, limits: QuotaLimits | None = None) -> None:
-        self.limits = limits or QuotaLimits()
+        self._limits = limits or QuotaLimits()
+        self._allowances = AddressAllowances(self._limits.per_s, self._limits.burst)
         self.held_back_total = 0
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
         self._held_back: Counter[str] = Counter()
+
+    @property
+    def limits(self) -> QuotaLimits:
+        """May be replaced while it goes on."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: QuotaLimits) -> None:
+        self._limits = limits
+        self._allowances.change(limits.per_s, limits.burst)
 
     def admit(self, peer_addr: str, now: float) -> bool:
         """Whether one more of a peer, named by its address and port, may be told."""
-        ip, limits = peer_addr.rpartition(":")[0].strip("[]"), self.limits
-        if limits.exempts_loopback and is_loopback(ip):
+        ip = peer_addr.rpartition(":")[0].strip("[]")
+        if self._limits.exempts_loopback and is_loopback(ip):
             return True
         address = address_group(ip)
-        bucket = self._buckets.get(address)
-        if bucket is None:
-            bucket = self._buckets[address] = _Bucket(limits.burst, now)
-            if len(self._buckets) > MAX_ADDRESSES:
-                self._buckets.popitem(last=False)
-        else:
-            bucket.tokens = min(limits.burst, bucket.tokens + (now - bucket.at) * limits.per_s)
-            bucket.at = now
-            self._buckets.move_to_end(address)
-        if bucket.tokens >= 1.0:
-            bucket.tokens -= 1.0
+        if self._allowances.admits(address, now):
             return True
         self.held_back_total += 1
         self._held_back[address] += 1

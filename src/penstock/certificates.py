@@ -1,4 +1,4 @@
-"""Certificates for RTMPS: from two PEM files to what connections need, and anew while the server runs.
+"""Certificates of RTMPS and HTTPS: from two PEM files to what connections need, and anew while the server runs.
 
 Owns which versions of TLS are spoken and what is checked of the files before the first connection needs them: that
 they are there, readable, PEM, made for each other and valid today. Refuses the rest by ConfigError, one line that names
@@ -22,18 +22,21 @@ _SOON_DAYS = 14
 _EXPLICIT_VERSION, _UTC_TIME = 0xA0, 0x17
 
 
-def load_tls(cert: Path, key: Path) -> ssl.SSLContext:
-    """What a server needs to speak TLS with the chain of certificates in one file and the private key in another."""
-    return _load(cert, key)[0]
+def load_tls(cert: Path, key: Path, section: str = "tls") -> ssl.SSLContext:
+    """What a server needs to speak TLS with the chain of certificates in one file and the private key in another.
+
+    `section`: of the configuration, which names them.
+    """
+    return _load(cert, key, section)[0]
 
 
-def _load(cert: Path, key: Path) -> tuple[ssl.SSLContext, datetime]:
-    valid_until = _check_certificate(cert)
-    if not _PRIVATE_KEY.search(_read_text("tls.key", key)):
-        raise ConfigError(f"tls.key: {key} holds no private key in PEM")
+def _load(cert: Path, key: Path, section: str) -> tuple[ssl.SSLContext, datetime]:
+    valid_until = _check_certificate(cert, section)
+    if not _PRIVATE_KEY.search(_read_text(f"{section}.key", key)):
+        raise ConfigError(f"{section}.key: {key} holds no private key in PEM")
 
     def no_password() -> bytes:
-        raise ConfigError(f"tls.key: {key} is encrypted, and there is nobody to ask for its password")
+        raise ConfigError(f"{section}.key: {key} is encrypted, and there is nobody to ask for its password")
 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -43,26 +46,26 @@ def _load(cert: Path, key: Path) -> tuple[ssl.SSLContext, datetime]:
         context.load_cert_chain(cert, key, no_password)
     except ssl.SSLError as error:
         if error.reason in _MISMATCHES:
-            raise ConfigError(f"tls.key: {key} does not belong to the certificate in {cert}") from error
+            raise ConfigError(f"{section}.key: {key} does not belong to the certificate in {cert}") from error
         reason = (error.reason or "not readable").replace("_", " ").lower()
-        raise ConfigError(f"tls.key: {key} and {cert} cannot be used: {reason}") from error
+        raise ConfigError(f"{section}.key: {key} and {cert} cannot be used: {reason}") from error
     return context, valid_until
 
 
-def _check_certificate(cert: Path) -> datetime:
+def _check_certificate(cert: Path, section: str) -> datetime:
     """Until when the server's own certificate is valid; those of its issuers are the peers' matter."""
-    found = _FIRST_CERTIFICATE.search(_read_text("tls.cert", cert))
+    found = _FIRST_CERTIFICATE.search(_read_text(f"{section}.cert", cert))
     if found is None:
-        raise ConfigError(f"tls.cert: {cert} holds no certificate in PEM")
+        raise ConfigError(f"{section}.cert: {cert} holds no certificate in PEM")
     try:
         valid_from, valid_until = _read_validity(ssl.PEM_cert_to_DER_cert(found[0]))
     except ValueError as error:
-        raise ConfigError(f"tls.cert: {cert} holds no readable certificate") from error
+        raise ConfigError(f"{section}.cert: {cert} holds no readable certificate") from error
     now = datetime.now(UTC)
     if now >= valid_until:
-        raise ConfigError(f"tls.cert: {cert} has expired: it was valid until {valid_until:%Y-%m-%d %H:%M} UTC")
+        raise ConfigError(f"{section}.cert: {cert} has expired: it was valid until {valid_until:%Y-%m-%d %H:%M} UTC")
     if now < valid_from:
-        raise ConfigError(f"tls.cert: {cert} is not valid yet: not before {valid_from:%Y-%m-%d %H:%M} UTC")
+        raise ConfigError(f"{section}.cert: {cert} is not valid yet: not before {valid_from:%Y-%m-%d %H:%M} UTC")
     return valid_until
 
 
@@ -113,18 +116,20 @@ def _read_time(tag: int, text: bytes) -> datetime:
 class ReloadableTls:
     """The certificate in force."""
 
-    def __init__(self, cert: Path, key: Path) -> None:
+    def __init__(self, cert: Path, key: Path, section: str = "tls") -> None:
+        """Files that cannot be used raise ConfigError, which names their keys in this section."""
         self._cert = cert
         self._key = key
+        self._section = section
         self._log = get_logger(cert=str(cert))
-        self.context, valid_until = _load(cert, key)
+        self.context, valid_until = _load(cert, key, section)
         """For the next connection; a reload puts another in its place, and connections keep the one they began with."""
         self._tell("certificate loaded", valid_until)
 
     def reload(self) -> bool:
         """Read the files anew, for connections to come. If they are wrong, what is in force stays."""
         try:
-            self.context, valid_until = _load(self._cert, self._key)
+            self.context, valid_until = _load(self._cert, self._key, self._section)
         except ConfigError as error:
             self._log.error("certificate not reloaded", reason=str(error))
             return False

@@ -12,10 +12,10 @@ import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock import certificates
+from penstock.certificates import ReloadableTls, load_tls
 from penstock.errors import ConfigError
 from penstock.logs import configure_logs
-from penstock.serve.connections import certificates
-from penstock.serve.connections.certificates import ReloadableTls, load_tls
 from tests.support.tls import Files, connect, trusting
 
 
@@ -224,3 +224,12 @@ def test_a_server_does_not_start_with_files_that_are_wrong(files: Files) -> None
     files.key.unlink()
     with pytest.raises(ConfigError):
         ReloadableTls(files.cert, files.key)
+
+
+def test_what_is_wrong_is_told_by_the_section_that_names_the_files(files: Files) -> None:
+    files.key.write_text("no key")
+    with pytest.raises(ConfigError, match=r"^http\.key: .* holds no private key in PEM$"):
+        ReloadableTls(files.cert, files.key, "http")
+    files.cert.unlink()
+    with pytest.raises(ConfigError, match=r"^http\.cert: .* cannot be read"):
+        ReloadableTls(files.cert, files.key, "http")
