@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.pipeline.lake.hours import us_of
 from penstock.pipeline.reports.gather_quality import quality_part
 from penstock.pipeline.reports.report import (
     Audience,
@@ -111,7 +112,7 @@ class _Axis:
         """Adds the number of each row's step."""
         if not self.at:
             return table.append_column("step", pa.array([], pa.int64()))
-        since_start = pc.subtract(table["minute"].cast(pa.int64()), _micros(self.at[0]))
+        since_start = pc.subtract(table["minute"].cast(pa.int64()), us_of(self.at[0]))
         return table.append_column("step", pc.divide(since_start, self.step_minutes * _MINUTE_US))
 
 
@@ -309,7 +310,3 @@ def _stream(row: Row) -> Stream:
 
 def _sum(table: pa.Table, column: str) -> int:
     return int(pc.sum(table[column]).as_py() or 0)
-
-
-def _micros(at: datetime) -> int:
-    return int((at - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))
