@@ -44,6 +44,9 @@ NEEDED_TABLES: Final = (
     "rollup.histogram_hours",
 )
 
+MAX_ROWS: Final = 20_000_000
+"""Of these tables, which are held in memory: some 2 GB."""
+
 HEALTHY: Final = "healthy"
 
 _MAX_STEPS: Final = 480
