@@ -37,7 +37,7 @@ def quality_part(rows: pa.Table, buckets: pa.Table) -> QualityPart:
     rows = _weighed(rows)
     of_all, buckets_of_all = (table.filter(pc.field("dimension") == "all") for table in (rows, buckets))
     of_cuts, buckets_of_cuts = (table.filter(pc.field("dimension") != "all") for table in (rows, buckets))
-    streams = _qualities(of_all, buckets_of_all, ["app", "stream"])
+    streams = _qualities(*_of_busiest(of_all, buckets_of_all, ["app", "stream"], _MAX_STREAMS), ["app", "stream"])
     cuts = _qualities(of_cuts, buckets_of_cuts, ["dimension", "value"])
     hours = _qualities(of_all, buckets_of_all, ["hour_at"])
     listed_cuts = [
@@ -47,7 +47,7 @@ def quality_part(rows: pa.Table, buckets: pa.Table) -> QualityPart:
     ]
     return QualityPart(
         all=_qualities(of_all, buckets_of_all, ["dimension"]).get(("all",), _quality({}, [])),
-        streams=tuple(StreamQuality(key[0], key[1], found) for key, found in _busiest(streams)[:_MAX_STREAMS]),
+        streams=tuple(StreamQuality(key[0], key[1], found) for key, found in _busiest(streams)),
         cuts=tuple(CutQuality(key[0], key[1], found) for key, found in listed_cuts),
         hours=tuple(HourQuality(key[0], hours[key]) for key in sorted(hours)),
     )
@@ -72,6 +72,14 @@ def _weighed(rows: pa.Table) -> pa.Table:
 
 def _busiest(qualities: dict[Key, Quality]) -> list[tuple[Key, Quality]]:
     return sorted(qualities.items(), key=lambda item: (-item[1].views - item[1].failed_starts, item[0]))
+
+
+def _of_busiest(rows: pa.Table, buckets: pa.Table, keys: list[str], most: int) -> tuple[pa.Table, pa.Table]:
+    """The rows and buckets of so many keys with the most starts: those of the others need not become objects."""
+    order = [("starts_sum", "descending"), *((key, "ascending") for key in keys)]
+    kept = rows.group_by(keys).aggregate([("starts", "sum")]).sort_by(order).slice(0, most).select(keys)
+    found, counted = (table.join(kept, keys, join_type="left semi", use_threads=False) for table in (rows, buckets))
+    return found, counted
 
 
 def _qualities(rows: pa.Table, buckets: pa.Table, keys: list[str]) -> dict[Key, Quality]:
