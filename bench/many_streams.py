@@ -2,8 +2,9 @@
 
     python -m bench.many_streams [--streams 1000000] [--heap 1g]
 
-Owns one measurement: an hour in which every stream is published and watched once, by one server, from landing files to
-gold. Prints JSON: the rows of each table, the peak memory of Python and of Java, and the seconds of ingest and tables.
+Owns one measurement: an hour in which every stream is published and watched once, by one server that is lost then, from
+landing files to gold. Prints JSON: the rows of each table, the bytes of gold.usage, the peak memory of Python and of
+Java, and the seconds of ingest and tables.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 from tests.pipeline.landing_place import FOLDER, NAMES, NOON_US, PEER, PLACE, SECOND_US, fact
 
 from bench.usage import with_descendants
@@ -27,9 +29,20 @@ from penstock.pipeline.ops.cycle import Cycles
 from penstock.pipeline.progress import LineProgress
 from penstock.pipeline.settings import PipelineSettings
 
-KINDS = ("connection_opened", "publish_started", "stream_sample", "play_started", "viewer_sample", "play_stopped")
+KINDS = (
+    "connection_opened",
+    "publish_started",
+    "stream_sample",
+    "play_started",
+    "play_first_keyframe",
+    "viewer_sample",
+)
 STREAMS_OF_A_FILE = 20_000
 HOUR_US = 3600 * SECOND_US
+LOST_US = NOON_US + HOUR_US + 600 * SECOND_US
+"""When the server has been silent for ten minutes."""
+SENT_BYTES = 5000
+"""Sent to the viewer of a stream by its last sample; the viewer's own sample says less."""
 MIB = 1024 * 1024
 
 
@@ -50,14 +63,16 @@ def run(data: Path, spark: SparkSettings) -> dict[str, Any]:
     """One cycle over what has landed."""
     home, lake_folder, landing, recordings = (str(data / name) for name in ("", "lake", "facts", "recordings"))
     settings = PipelineSettings(home, lake_folder, landing, recordings, spark=spark)
-    cycles = Cycles(settings, LineProgress(sys.stderr, is_json=False), now_us=lambda: NOON_US + HOUR_US)
+    cycles = Cycles(settings, LineProgress(sys.stderr, is_json=False), now_us=lambda: LOST_US)
     began_at, before_bytes = time.monotonic(), python_bytes()
     cycles.run_cycle()
     took_s, java_bytes = time.monotonic() - began_at, max(map(peak_bytes, with_descendants(os.getpid())[1:]), default=0)
     cycles.close()
     lake = cycles.lake
+    usage = lake.pin("gold.usage")
     return {
         "rows": {name: lake.count(lake.pin(name)) for name in stored_tables() if lake.pin(name) is not None},
+        "egress_bytes": pc.sum(lake.rows(usage, columns=["egress_bytes"])["egress_bytes"]).as_py(),
         "quarantined": lake.read_state().counts.get("quarantined", 0),
         "state_bytes": max(path.stat().st_size for path in (data / "lake/state").glob("*.parquet")),
         "python_grown_mib": (python_bytes() - before_bytes) // MIB,
@@ -88,7 +103,8 @@ def form(place: int, kind: str) -> str:
     told |= {"stream": "cam<stream>"} if "stream" in told else {}
     told |= {name: value for name, value in {"conn_id": "c<stream>", **started}.items() if name in known}
     told |= {"lag_ms": 100, "rtt_us": 900} if kind == "viewer_sample" else {}
-    told |= {"bitrate_bps": 200_000, "received_bytes": 25_000} if kind == "stream_sample" else {}
+    sums = {"viewers_sent_bytes": SENT_BYTES, "viewers_watched_us": SECOND_US}
+    told |= {"bitrate_bps": 200_000, "received_bytes": 25_000, **sums} if kind == "stream_sample" else {}
     text = json.dumps({**told, "event_id": f"edge-1-b1-<{place}>"}, separators=(",", ":"))
     return text.replace('"seq":1,', f'"seq":<{place}>,').replace('"at_us":0', '"at_us":<at>') + "\n"
 

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from penstock.commands.pipeline import INTERRUPTED
+from tests.pipeline.conftest import FOR_SMALL_DATA
 from tests.pipeline.landing_place import FOLDER, fact
 from tests.support.processes import is_pending
 
 DEADLINE_S = 240.0
+QUICK = {**os.environ, "PENSTOCK_PIPELINE_SPARK": ",".join(map("=".join, FOR_SMALL_DATA.items()))}
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def stopped(data: Path, number: signal.Signals, *words: str, times: int = 1) -> 
     """The status of a run that gets a signal while rows are on their way to tables, and what it says."""
     run = [sys.executable, "-m", "penstock", "pipeline", "run", "--data", str(data), *words]
     # As from a terminal, where Java is in the same group.
-    process = subprocess.Popen(run, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(run, stderr=subprocess.PIPE, text=True, start_new_session=True, env=QUICK)
     try:
         deadline = time.monotonic() + DEADLINE_S
         while not any((data / "lake/_staging").glob("*")):

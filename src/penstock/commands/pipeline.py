@@ -427,7 +427,7 @@ def _lineage(_: "Config", arguments: argparse.Namespace) -> int:
 def _report(config: "Config", arguments: argparse.Namespace) -> int:
     from penstock.pipeline.lake.arrow_lake import ArrowLake, Span
     from penstock.pipeline.lake.storage import Storage
-    from penstock.pipeline.reports.gather import NEEDED_TABLES, gather
+    from penstock.pipeline.reports.gather import MAX_ROWS, NEEDED_TABLES, gather
     from penstock.pipeline.reports.page import render
     from penstock.pipeline.reports.report import to_json
     from penstock.pipeline.reports.wording import zone_of
@@ -436,6 +436,11 @@ def _report(config: "Config", arguments: argparse.Namespace) -> int:
     zone, now = zone_of(arguments.timezone), datetime.now(UTC)
     since = None if arguments.days is None else now - timedelta(days=arguments.days)
     lake, span = ArrowLake(Storage(config.lake_location)), Span(since=since)
+    if (rows := lake.count(NEEDED_TABLES, span)) > MAX_ROWS:
+        raise PipelineError(
+            f"report: these days have {rows:,} rows, and a report holds at most {MAX_ROWS:,} in memory:"
+            " give fewer --days, or ask by `penstock pipeline sql`"
+        )
     report = gather(
         lake.tables(NEEDED_TABLES, span),
         now,

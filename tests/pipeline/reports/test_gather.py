@@ -114,7 +114,9 @@ def test_quality_of_hours_is_added_up_before_it_is_divided() -> None:
     assert (part.all.startup_ms_p50, part.all.startup_ms_p95, part.all.lag_ms_p95) == (20, 20, 60)
     assert part.all.startup_ms_p99 == pytest.approx(5000, rel=0.02)
     assert [(each.app, each.stream, each.quality) for each in part.streams] == [("live", "stage", part.all)]
-    assert [(each.dimension, each.value, each.quality.startup_ms_p50) for each in part.cuts] == [("client", "OBS", 40)]
+    assert [(each.dimension, each.value, each.quality.startup_ms_p50) for each in part.dimensions] == [
+        ("client", "OBS", 40)
+    ]
     assert (part.hours[0].at, part.hours[0].quality.startup_ms_p50) == (at("20:00"), 20)
     assert part.hours[1].quality.stall_ratio == pytest.approx(190 / 3000, abs=1e-6)
 

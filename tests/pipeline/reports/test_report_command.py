@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.cli import main
+from penstock.pipeline.reports import gather
 from tests.pipeline.reports.rows import commit_files, put_gold
 
 
@@ -30,6 +31,18 @@ def test_a_report_is_about_a_month_unless_it_is_told_otherwise(
     assert main(["pipeline", "report", "--lake", str(lake), "--format", "json", *words]) == 0
     usage = json.loads(capsys.readouterr().out)["usage"]
     assert sorted(day["egress_bytes"] for day in usage["days"]) == days_ago
+
+
+def test_a_report_of_more_rows_than_it_may_hold_is_refused_and_one_of_fewer_days_is_made(
+    lake: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gather, "MAX_ROWS", 2)
+    words = ["pipeline", "report", "--lake", str(lake), "--format", "json", "--days"]
+    assert main([*words, "all"]) == 1
+    assert (
+        "these days have 3 rows, and a report holds at most 2 in memory: give fewer --days" in capsys.readouterr().err
+    )
+    assert main([*words, "30"]) == 0
 
 
 def test_the_start_of_a_server_is_read_from_its_fact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

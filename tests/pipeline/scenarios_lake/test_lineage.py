@@ -15,8 +15,10 @@ from penstock.pipeline.build.lineage import FILES, LINEAGE
 from penstock.pipeline.build.plan import plan_rebuild
 from penstock.pipeline.build.run import Run
 from penstock.pipeline.build.side_by_side import Step
+from penstock.pipeline.ingest.landing import ingest_landed
 from penstock.pipeline.lake.arrow_lake import ArrowLake
 from penstock.pipeline.lake.dimensions import Dimensions
+from penstock.pipeline.lake.storage import Storage
 from penstock.pipeline.lake.tables import TRANSFORMS_VERSION
 from penstock.pipeline.ops.cycle import days_with_facts
 from penstock.pipeline.progress import LineProgress
@@ -54,7 +56,7 @@ class WatchedRun:
 def run(spark: SparkSession, landed: Landed, tmp_path_factory: pytest.TempPathFactory) -> WatchedRun:
     data = DataFolder(Path(tmp_path_factory.mktemp("lineage")), spark)
     data.land(landed.folder, landed.names)
-    data.cycles(FIRST_RUN_US).run_cycle()
+    ingest_landed(data.lake, Storage(data.facts), FIRST_RUN_US)
     uses = StepUses()
     lake = WatchedLake(data.lake.storage, uses)
     state = lake.read_state()

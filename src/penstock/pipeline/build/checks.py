@@ -14,8 +14,9 @@ from typing import Final, Literal
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from penstock.pipeline.lake.hours import HOUR_US
 from penstock.pipeline.lake.tables import TABLES
-from penstock.pipeline.transforms.times import HOUR_US, SECOND_US, start_us
+from penstock.pipeline.transforms.times import SECOND_US, start_us
 
 FACTS: Final = "facts"
 QUARANTINE: Final = "quarantine"

@@ -48,6 +48,9 @@ CHOSEN: Final[Mapping[str, str]] = {
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.maxPlanStringLength": "200",
     "spark.sql.debug.maxToStringFields": "3",
+    # Spark judges a table by its compressed files, and holds one below this in memory as a hash table. The default is
+    # 10 MB; of many streams 4 MB were a million rows, which a heap of 1 GB had no room for.
+    "spark.sql.autoBroadcastJoinThreshold": "2m",
     # Files are listed by our own pruning, and most joins are with few rows.
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",

@@ -5,9 +5,9 @@ Owns the row that is stored with the outputs and in `gold.archive`, and the rule
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from penstock.pipeline.lake.hours import us_of, utc_of_us
 from penstock.pipeline.lake.storage import StoredFile
 from penstock.pipeline.sources.flv.manifest import Segment
 
@@ -99,9 +99,9 @@ class ArchiveRow:
     def to_table(self) -> dict[str, Any]:
         """The columns of `gold.archive`."""
         values = asdict(self)
-        values["started_at"] = _timestamp(values.pop("started_at_us"))
+        values["started_at"] = utc_of_us(values.pop("started_at_us"))
         modified_at_us = values.pop("modified_at_us")
-        values["modified_at"] = None if modified_at_us is None else _timestamp(modified_at_us)
+        values["modified_at"] = None if modified_at_us is None else utc_of_us(modified_at_us)
         return values
 
     @classmethod
@@ -109,8 +109,8 @@ class ArchiveRow:
         """The row that `to_table` gave."""
         modified_at = values["modified_at"]
         times = {
-            "started_at_us": _microseconds(values["started_at"]),
-            "modified_at_us": None if modified_at is None else _microseconds(modified_at),
+            "started_at_us": us_of(values["started_at"]),
+            "modified_at_us": None if modified_at is None else us_of(modified_at),
         }
         return cls.of_json(values | times)
 
@@ -118,14 +118,3 @@ class ArchiveRow:
     def of_json(cls, values: Mapping[str, Any]) -> "ArchiveRow":
         """The row whose fields these are. Another version may have more of them, or fewer."""
         return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
-
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _timestamp(at_us: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=at_us)
-
-
-def _microseconds(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1)

@@ -16,13 +16,14 @@ import pyarrow.dataset as ds
 from penstock.errors import MisuseError
 from penstock.facts import FACTS
 from penstock.pipeline.lake.delta import Pinned
+from penstock.pipeline.lake.hours import utc_of_us
 from penstock.pipeline.lake.lake import Lake, Wanted
 from penstock.pipeline.lake.layout import BRONZE, HOUR, file_schema_of, time_of
 from penstock.pipeline.lake.storage import Storage
 from penstock.pipeline.lake.tables import TABLES, Table
 
 _MOMENT: Final = timedelta(microseconds=1)
-_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST: Final = utc_of_us(0)
 _LAST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
@@ -89,7 +90,7 @@ class ArrowLake:
     def server_starts(self, span: Span) -> list[datetime]:
         """Starts of servers, as far back as bronze is kept."""
         facts = self.facts("server_started", span, ds.field("version") > 0)
-        return [_FIRST + timedelta(microseconds=fact["at_us"]) for fact in facts]
+        return [utc_of_us(fact["at_us"]) for fact in facts]
 
     def _pin(self, name: str) -> Pinned | None:
         if name not in self._pins:

@@ -32,6 +32,7 @@ from deltalake.transaction import AddAction, CommitProperties, PostCommitHookPro
 
 from penstock.errors import LakeBusy, LakeError
 from penstock.pipeline.lake.delta_log import ACTIONS, DeltaLog, statistics_of
+from penstock.pipeline.lake.hours import HOUR_US
 from penstock.pipeline.lake.storage import Storage
 
 KEPT_VERSIONS_H: Final = 6
@@ -45,7 +46,6 @@ _CONFIGURATION: Final = {
 }
 _STATS_COLUMNS: Final = "delta.dataSkippingStatsColumns"
 _ROWS_OF_A_GROUP: Final = 256 * 1024
-_HOUR_US: Final = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class Table:
                 commit_properties=CommitProperties(max_commit_retries=0),
             )
         self._log.sync(pinned.version + 1, self._newest().version)
-        last_us = time.time_ns() // 1000 - kept_h * _HOUR_US
+        last_us = time.time_ns() // 1000 - kept_h * HOUR_US
         self._log.drop_before(self._log.last_checkpoint(last_us))
         return len(gone)
 

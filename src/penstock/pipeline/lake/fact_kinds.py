@@ -4,6 +4,5 @@ from typing import Final
 
 VIEW_KINDS: Final = ("play_started", "play_first_keyframe", "play_stopped", "viewer_sample")
 STREAM_KINDS: Final = ("stream_sample", "publish_stopped")
-SESSION_KINDS: Final = ("connection_opened", "connection_closed", "publish_started", "publish_stopped")
 CONNECTION_KINDS: Final = ("connection_opened", "connection_closed")
 RECORDING_KINDS: Final = ("recording_segment_closed", "recording_gap")

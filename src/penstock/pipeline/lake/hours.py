@@ -1,6 +1,6 @@
-"""Hours and days as the lake's partitions spell them: 2026-11-15T20 and 2026-11-15, in UTC.
+"""Hours and days as the lake's partitions spell them, 2026-11-15T20 and 2026-11-15, and times as microseconds.
 
-Spelled so that their order as text is their order in time.
+All in UTC. Hours and days are spelled so that their order as text is their order in time.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -9,6 +9,17 @@ from typing import Final
 
 HOUR_US: Final = 3_600_000_000
 _FORMAT: Final = "%Y-%m-%dT%H"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def utc_of_us(at_us: int) -> datetime:
+    """Microseconds since 1970 as a time."""
+    return _EPOCH + timedelta(microseconds=at_us)
+
+
+def us_of(at: datetime) -> int:
+    """A time, of any zone, as microseconds since 1970."""
+    return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 def hour_of_us(at_us: int) -> str:
@@ -18,7 +29,7 @@ def hour_of_us(at_us: int) -> str:
 
 def us_of_hour(hour: str) -> int:
     """When an hour begins."""
-    return round(datetime.strptime(hour, _FORMAT).replace(tzinfo=UTC).timestamp()) * 1_000_000
+    return us_of(datetime.strptime(hour, _FORMAT).replace(tzinfo=UTC))
 
 
 def shifted(hour: str, by: int) -> str:

@@ -382,7 +382,7 @@ def _run_of(path: str) -> str:
 
 
 def _day_of_path(path: str) -> str:
-    """The day of a file in a table that is cut by days."""
+    """The day of a file in a table that is partitioned by days."""
     return path.partition("/")[0].partition("=")[2]
 
 

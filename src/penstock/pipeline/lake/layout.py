@@ -4,7 +4,7 @@ Owns folders, schemas and the order of rows by the name of a table:
 
     bronze/facts/kind=…/date=…/     every fact; `bronze.{kind}` is one kind of it
     silver/{table}/date=…/          rollup/{table}/date=…/          gold/{table}/date=…/
-    gold/{table}/                   tables that are not cut by days
+    gold/{table}/                   tables without partitions
     state/                          what runs leave for each other (`state`)
 
 Files of silver and of rollups hold an hour each until their day is over, and a column `hour` that says which.

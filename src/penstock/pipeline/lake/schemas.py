@@ -58,7 +58,7 @@ PARTITION_FIELDS: Final = (
     StructField("kind", StringType(), nullable=False),
     StructField("hour", StringType(), nullable=False),
 )
-"""How bronze is cut: by kind, and by the UTC hour of the event as in 2026-11-15T20."""
+"""How bronze is partitioned: by kind, and by the UTC hour of the event as in 2026-11-15T20."""
 
 
 def spark_type(annotation: object) -> tuple[DataType, bool]:

@@ -8,7 +8,6 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -25,7 +24,7 @@ from penstock.pipeline.engine.session import close_session, ensure_needed, open_
 from penstock.pipeline.ingest.bronze import IngestResult
 from penstock.pipeline.ingest.horizon import read_horizon_us
 from penstock.pipeline.ingest.landing import ingest_landed, replay_quarantined, waiting_files
-from penstock.pipeline.lake.hours import days_of, hour_of_us, hours_of_day
+from penstock.pipeline.lake.hours import days_of, hour_of_us, hours_of_day, utc_of_us
 from penstock.pipeline.lake.lake import OLDER_LOG, Lake, is_unmigrated
 from penstock.pipeline.lake.lock import lake_lock
 from penstock.pipeline.lake.state import State
@@ -215,7 +214,7 @@ class Cycles:
                 self._build(self.spark(), state, plan, as_of_us)
             self._progress.step("removing the older files")
             remove_older(storage)
-            write_serving(storage, utc(self._now_us()))
+            write_serving(storage, utc_of_us(self._now_us()))
         self._progress.say(f"migrated: the tables in {storage.root} are Delta tables; the older files are removed")
 
     def erase(self, *, viewer: str | None = None, ip: str | None = None) -> None:
@@ -303,7 +302,7 @@ class Cycles:
 
     def _done(self, ingested: IngestResult, plan: Plan, state: State, began_at: float) -> RunFigures:
         newest_us = max((boot.last_at_us for boot in state.boots.values()), default=None)
-        if not write_serving(self.lake.storage, utc(self._now_us())):
+        if not write_serving(self.lake.storage, utc_of_us(self._now_us())):
             most = f"{MAX_STREAMS:,} streams or {MAX_ROWS:,} rows of gold"
             self._progress.say(f"serving files stay as they are: the last day has more than {most}")
         return RunFigures(
@@ -326,8 +325,3 @@ def _reason(error: Py4JError) -> str:
 def days_with_facts(state: State) -> list[str]:
     """The days of which bronze has facts, in order."""
     return sorted(days_of(hour for hours in state.fact_hours.values() for hour in hours))
-
-
-def utc(at_us: int) -> datetime:
-    """Microseconds since 1970 as a time."""
-    return datetime.fromtimestamp(at_us / 1_000_000, UTC)

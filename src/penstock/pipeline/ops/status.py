@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.pipeline.ingest.landing import waiting_files
 from penstock.pipeline.lake.delta import Pinned
-from penstock.pipeline.lake.hours import us_of_hour
+from penstock.pipeline.lake.hours import us_of_hour, utc_of_us
 from penstock.pipeline.lake.lake import Lake
 from penstock.pipeline.lake.layout import HOUR, stored_tables, time_of
 from penstock.pipeline.lake.storage import Storage
@@ -57,7 +57,7 @@ def status_of(lake: Lake, landing: Storage) -> LakeStatus:
         tables=tuple(_table_status(pinned) for pinned in pins if pinned is not None),
         waiting_files=len(waiting),
         waiting_bytes=sum(file.size for file in waiting),
-        oldest_waiting_at=None if oldest_us is None else _utc(oldest_us),
+        oldest_waiting_at=None if oldest_us is None else utc_of_us(oldest_us),
         pending_hours=tuple(sorted(touched | planned)),
     )
 
@@ -80,11 +80,11 @@ def _moment(newest: int | date | str | None) -> datetime | None:
     """A statistic as a time: hours are text, and days begin at midnight."""
     match newest:
         case int():
-            return _utc(newest)
+            return utc_of_us(newest)
         case date():
             return datetime(newest.year, newest.month, newest.day, tzinfo=UTC)
         case str():
-            return _utc(us_of_hour(newest))
+            return utc_of_us(us_of_hour(newest))
         case None:
             return None
 
@@ -152,7 +152,3 @@ def _duration(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def _utc(at_us: int) -> datetime:
-    return datetime.fromtimestamp(at_us / 1_000_000, UTC)

@@ -16,8 +16,6 @@ from penstock.facts import FACTS
 from penstock.pipeline.lake.tables import TABLES
 from penstock.pipeline.queries.answers import Format, QueryRunner, write_answer
 
-DEFAULT_LIMIT: Final = 1_000
-
 _HELP: Final = """\
 A query ends with a semicolon and may have several lines.
 .tables          the tables and what a row of each is

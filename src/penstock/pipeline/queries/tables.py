@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import LakeError
+from penstock.pipeline.lake.hours import us_of
 from penstock.pipeline.lake.lake import EVERYTHING, Lake, Wanted
 from penstock.pipeline.lake.layout import (
     BRONZE,
@@ -53,7 +54,7 @@ def read_table(
 def _within(rows: DataFrame, name: str, since: datetime, until: datetime) -> DataFrame:
     """Rows of a span. Sessions count to the time at which they began."""
     if stored_as(name) == BRONZE:
-        first_us, last_us = (round(moment.timestamp() * 1_000_000) for moment in (since, until))
+        first_us, last_us = map(us_of, (since, until))
         return rows.where((F.col("at_us") >= first_us) & (F.col("at_us") < last_us))
     time = time_of(TABLES[name])
     if time is None:

@@ -1,4 +1,4 @@
-"""How well views went, summed over hours: of all, of each stream, of each cut and of each hour.
+"""How well views went, summed over hours: of all, of each stream, of each value of a dimension and of each hour.
 
 Owns how hours are combined: amounts are summed before they are divided, percentiles are read from summed histograms,
 and scores are averaged, weighted by views.
@@ -10,12 +10,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.pipeline.reports.report import CutQuality, HourQuality, Quality, QualityPart, StreamQuality
+from penstock.pipeline.reports.report import HourQuality, Quality, QualityPart, StreamQuality, ValueQuality
 from penstock.pipeline.transforms.histograms import middle_of
 
 _MAX_STREAMS: Final = 50
-_MAX_VALUES_OF_A_CUT: Final = 8
-_CUTS: Final = ("server", "protocol", "client", "network")
+_MAX_VALUES: Final = 8
+_DIMENSIONS: Final = ("server", "protocol", "client", "network")
 _AMOUNTS: Final = (
     "views",
     "failed_starts",
@@ -33,22 +33,22 @@ Key = tuple[Any, ...]
 
 
 def quality_part(rows: pa.Table, buckets: pa.Table) -> QualityPart:
-    """Quality of all views, by stream, by cut and by hour, from gold.view_quality and rollup.histogram_hours."""
+    """Quality of all views, by stream, by dimension and by hour, from gold.view_quality and rollup.histogram_hours."""
     rows = _weighed(rows)
     of_all, buckets_of_all = (table.filter(pc.field("dimension") == "all") for table in (rows, buckets))
-    of_cuts, buckets_of_cuts = (table.filter(pc.field("dimension") != "all") for table in (rows, buckets))
-    streams = _qualities(of_all, buckets_of_all, ["app", "stream"])
-    cuts = _qualities(of_cuts, buckets_of_cuts, ["dimension", "value"])
+    by_value, buckets_by_value = (table.filter(pc.field("dimension") != "all") for table in (rows, buckets))
+    streams = _qualities(*_of_busiest(of_all, buckets_of_all, ["app", "stream"], _MAX_STREAMS), ["app", "stream"])
+    values = _qualities(by_value, buckets_by_value, ["dimension", "value"])
     hours = _qualities(of_all, buckets_of_all, ["hour_at"])
-    listed_cuts = [
+    listed = [
         each
-        for dimension in _CUTS
-        for each in _busiest({key: cuts[key] for key in cuts if key[0] == dimension})[:_MAX_VALUES_OF_A_CUT]
+        for dimension in _DIMENSIONS
+        for each in _busiest({key: values[key] for key in values if key[0] == dimension})[:_MAX_VALUES]
     ]
     return QualityPart(
         all=_qualities(of_all, buckets_of_all, ["dimension"]).get(("all",), _quality({}, [])),
-        streams=tuple(StreamQuality(key[0], key[1], found) for key, found in _busiest(streams)[:_MAX_STREAMS]),
-        cuts=tuple(CutQuality(key[0], key[1], found) for key, found in listed_cuts),
+        streams=tuple(StreamQuality(key[0], key[1], found) for key, found in _busiest(streams)),
+        dimensions=tuple(ValueQuality(key[0], key[1], found) for key, found in listed),
         hours=tuple(HourQuality(key[0], hours[key]) for key in sorted(hours)),
     )
 
@@ -72,6 +72,14 @@ def _weighed(rows: pa.Table) -> pa.Table:
 
 def _busiest(qualities: dict[Key, Quality]) -> list[tuple[Key, Quality]]:
     return sorted(qualities.items(), key=lambda item: (-item[1].views - item[1].failed_starts, item[0]))
+
+
+def _of_busiest(rows: pa.Table, buckets: pa.Table, keys: list[str], most: int) -> tuple[pa.Table, pa.Table]:
+    """The rows and buckets of so many keys with the most starts: those of the others need not become objects."""
+    order = [("starts_sum", "descending"), *((key, "ascending") for key in keys)]
+    kept = rows.group_by(keys).aggregate([("starts", "sum")]).sort_by(order).slice(0, most).select(keys)
+    found, counted = (table.join(kept, keys, join_type="left semi", use_threads=False) for table in (rows, buckets))
+    return found, counted
 
 
 def _qualities(rows: pa.Table, buckets: pa.Table, keys: list[str]) -> dict[Key, Quality]:

@@ -53,7 +53,7 @@ class Audience:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How well views went: of a stream, of one cut of all views, or of one hour of all views."""
+    """How well views went: of a stream, of one value of a dimension, or of one hour of all views."""
 
     views: int
     failed_starts: int
@@ -76,7 +76,7 @@ class StreamQuality:
 
 
 @dataclass(frozen=True, slots=True)
-class CutQuality:
+class ValueQuality:
     dimension: str
     value: str
     quality: Quality
@@ -92,7 +92,7 @@ class HourQuality:
 class QualityPart:
     all: Quality
     streams: tuple[StreamQuality, ...]
-    cuts: tuple[CutQuality, ...]
+    dimensions: tuple[ValueQuality, ...]
     hours: tuple[HourQuality, ...]
 
 

@@ -8,7 +8,7 @@ import dataclasses
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TextIO
 from zoneinfo import ZoneInfo
 
@@ -21,6 +21,7 @@ from rich.text import Text
 from penstock.amf import printable
 from penstock.errors import PipelineError
 from penstock.pipeline.lake.arrow_lake import ArrowLake, Span
+from penstock.pipeline.lake.hours import utc_of_us
 from penstock.pipeline.queries.answers import plain
 from penstock.pipeline.reports import wording
 
@@ -213,7 +214,7 @@ def _in_words(moment: Moment) -> str:
 
 
 def _at(fact: Row) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=fact["at_us"])
+    return utc_of_us(fact["at_us"])
 
 
 def _largest(samples: Iterable[Row], column: str) -> int | None:

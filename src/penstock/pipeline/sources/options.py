@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from penstock.errors import ConfigError
+from penstock.pipeline.lake.hours import us_of
 
 _TRUTHS: Final = {"true": True, "false": False}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000}
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def truth_of(options: Mapping[str, str], name: str, *, default: bool) -> bool:
@@ -48,4 +48,4 @@ def time_us_of(options: Mapping[str, str], name: str) -> int | None:
         time = datetime.fromisoformat(given)
     except ValueError:
         raise ConfigError(f"option {name} is {given!r}, not a time such as 2026-11-15T20:00:00Z") from None
-    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+    return us_of(time if time.tzinfo else time.replace(tzinfo=UTC))

@@ -5,6 +5,8 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from penstock.pipeline.lake.hours import HOUR_US
+
 VIEW: Final = ["boot_key", "view_seq"]
 """The numeric key of a view."""
 
@@ -13,7 +15,6 @@ VIEW_KEYS: Final = ["view_seq", "boot_key"]
 more values comes first."""
 
 MINUTE_US: Final = 60_000_000
-_HOUR_US: Final = 60 * MINUTE_US
 
 
 def at(time_us: Column | str) -> Column:
@@ -33,7 +34,7 @@ def hour_of(time: Column | str) -> Column:
 
 def hour_number(time: str) -> Column:
     """The hour of a time as a number, hours since 1970: much cheaper than text over millions of rows."""
-    return F.expr(f"unix_micros({time}) div {_HOUR_US}")
+    return F.expr(f"unix_micros({time}) div {HOUR_US}")
 
 
 def whole(dividend: Column, divisor: Column) -> Column:

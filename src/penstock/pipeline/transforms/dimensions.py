@@ -23,8 +23,6 @@ CASE WHEN endswith(network, '/24') THEN concat(substring_index(network, '.', 2),
 """
 _OF_EVERY_VIEW: Final = {"client": "client", "protocol": "protocol", "server": "server_id", "network": _PROVIDER}
 _PLACES: Final = {COUNTRY: "country", ASN: "'AS' || asn"}
-DIMENSION_COLUMNS: Final = ("client", "protocol", "server_id", "network", "country", "asn", "dimensions")
-"""The columns of silver.views that dimensions are read from."""
 VALUE: Final = ("app", "stream", "dimension", "value")
 """The name of one value of a dimension, of one stream."""
 

@@ -4,16 +4,14 @@ Times are microseconds since 1970; a minute or an hour is named by its start.
 """
 
 from collections.abc import Collection
-from datetime import UTC, datetime
 from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from penstock.pipeline.transforms.common import MINUTE_US
+from penstock.pipeline.lake.hours import HOUR_US, us_of_hour
 
 SECOND_US: Final = 1_000_000
-HOUR_US: Final = 60 * MINUTE_US
 
 
 def start_us(at_us: Column, unit_us: int) -> Column:
@@ -21,14 +19,9 @@ def start_us(at_us: Column, unit_us: int) -> Column:
     return at_us - at_us % F.lit(unit_us)
 
 
-def hour_us(hour: str) -> int:
-    """Start of an hour named as in 2026-11-15T20."""
-    return int(datetime.strptime(hour, "%Y-%m-%dT%H").replace(tzinfo=UTC).timestamp()) * SECOND_US
-
-
 def hours_span(hours: Collection[str]) -> tuple[int, int]:
     """Start of the first hour and end of the last one."""
-    return hour_us(min(hours)), hour_us(max(hours)) + HOUR_US
+    return us_of_hour(min(hours)), us_of_hour(max(hours)) + HOUR_US
 
 
 def within_hours(at_us: Column, hours: Collection[str]) -> Column:
@@ -38,4 +31,4 @@ def within_hours(at_us: Column, hours: Collection[str]) -> Column:
     # Mostly the hours are a whole day without holes, for which the two comparisons suffice.
     if until_us - first_us == len(set(hours)) * HOUR_US:
         return is_within
-    return is_within & start_us(at_us, HOUR_US).isin([hour_us(hour) for hour in hours])
+    return is_within & start_us(at_us, HOUR_US).isin([us_of_hour(hour) for hour in hours])

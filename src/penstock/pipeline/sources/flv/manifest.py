@@ -15,6 +15,7 @@ from typing import Final
 
 from pyarrow.fs import FileType
 
+from penstock.pipeline.lake.hours import us_of
 from penstock.pipeline.sources.files import Location, OpenFile, file_system
 
 MANIFEST_NAME: Final = "manifest.jsonl"
@@ -112,4 +113,4 @@ def finished_segments(rows: Iterable[Segment]) -> list[Segment]:
 
 
 def _microseconds(time: str) -> int:
-    return round(datetime.fromisoformat(time).astimezone(UTC).timestamp() * 1_000_000)
+    return us_of(datetime.fromisoformat(time).astimezone(UTC))

@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.pipeline.lake.dimensions import UNKNOWN, Dimensions
+from penstock.pipeline.lake.hours import HOUR_US
 from penstock.pipeline.transforms.common import MINUTE_US, VIEW
 from penstock.pipeline.transforms.dimensions import most_frequent, named_values
 from penstock.pipeline.transforms.gold.audience import AUDIENCE, STREAM, audience_by, egress, presences
-from penstock.pipeline.transforms.times import HOUR_US, start_us, within_hours
+from penstock.pipeline.transforms.times import start_us, within_hours
 
 _KEYS: Final = (*STREAM, "dimension", "value", "hour_us")
 _WITHIN: Final = (*STREAM, "hour_us", "dimension")

@@ -17,10 +17,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from penstock.pipeline.lake.hours import HOUR_US
 from penstock.pipeline.transforms.common import MINUTE_US, whole
 from penstock.pipeline.transforms.gold.stream_health import is_collapsed, is_drifted, is_skewed
 from penstock.pipeline.transforms.histograms import bucket_column, middle_column
-from penstock.pipeline.transforms.times import HOUR_US, SECOND_US, start_us
+from penstock.pipeline.transforms.times import SECOND_US, start_us
 
 STALL_MIN_US: Final = 3 * SECOND_US
 COLLAPSE_MIN_US: Final = 10 * SECOND_US

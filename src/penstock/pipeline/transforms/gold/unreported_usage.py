@@ -22,10 +22,8 @@ def unreported_usage(views: DataFrame, publications: DataFrame) -> DataFrame:
     Takes the publications of lost servers, and all views of those servers that were present when they were last seen.
     Samples of older servers have no sums; their streams have no row.
     """
-    # Both sides are small, so that a shuffle costs more than the work: coalesce and broadcast avoid them.
     sampled = (
         publications.where(F.col("end_reason") == SERVER_LOST)
-        .coalesce(1)
         .groupBy(*_ON_SERVER)
         .agg(
             F.max(micros_of("last_seen_at")).alias("sampled_at_us"),
@@ -38,7 +36,7 @@ def unreported_usage(views: DataFrame, publications: DataFrame) -> DataFrame:
     is_in_sums = (micros_of("started_at") <= F.col("sampled_at_us")) & (is_lost | (left_at_us > F.col("sampled_at_us")))
     return (
         views.where(~F.col("is_failed_start"))
-        .join(F.broadcast(sampled), _ON_SERVER)
+        .join(sampled, _ON_SERVER)
         .where(is_in_sums)
         .repartition("app", "stream")
         .groupBy(*_ON_SERVER, "viewers_sent_bytes", "viewers_watched_us")

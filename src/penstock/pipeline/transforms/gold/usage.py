@@ -18,7 +18,7 @@ def usage(audience: DataFrame, stream_health: DataFrame, unreported: DataFrame) 
     """One row per stream and day with a publisher or a viewer. Takes whole days of all three."""
     nothing = F.lit(0).cast("bigint")
     # The views of the lost server are in the audience of that minute, so the left join finds a row.
-    sent = audience.join(F.broadcast(unreported), ["app", "stream", "minute"], "left").select(
+    sent = audience.join(unreported, ["app", "stream", "minute"], "left").select(
         "app",
         "stream",
         "minute",

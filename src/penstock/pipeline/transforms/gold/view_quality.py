@@ -17,10 +17,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from penstock.pipeline.lake.dimensions import Dimensions
+from penstock.pipeline.lake.hours import HOUR_US
 from penstock.pipeline.transforms.common import whole
 from penstock.pipeline.transforms.dimensions import VALUE, most_frequent, value_keys, value_names
 from penstock.pipeline.transforms.histograms import middle_column
-from penstock.pipeline.transforms.times import HOUR_US, start_us
+from penstock.pipeline.transforms.times import start_us
 
 _SUMS: Final = (
     "views",

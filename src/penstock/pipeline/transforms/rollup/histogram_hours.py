@@ -11,10 +11,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.pipeline.lake.dimensions import Dimensions
+from penstock.pipeline.lake.hours import HOUR_US
 from penstock.pipeline.transforms.common import VIEW, VIEW_KEYS, whole
 from penstock.pipeline.transforms.dimensions import value_keys, value_names
 from penstock.pipeline.transforms.histograms import BUCKETS, bucket_column
-from penstock.pipeline.transforms.times import HOUR_US
 
 _STREAM: Final = ("app", "stream")
 STARTUP: Final = "startup_us"

@@ -6,9 +6,10 @@ A table of its own, because a list of lags in rollup.view_minutes would slow dow
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from penstock.pipeline.lake.hours import HOUR_US
 from penstock.pipeline.transforms.common import VIEW, VIEW_KEYS, at
 from penstock.pipeline.transforms.histograms import bucket_column
-from penstock.pipeline.transforms.times import HOUR_US, start_us
+from penstock.pipeline.transforms.times import start_us
 
 
 def view_lags(samples: DataFrame) -> DataFrame:
