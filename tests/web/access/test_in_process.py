@@ -57,7 +57,7 @@ def backend() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 def values(folder: Path, callback: str) -> dict[str, Any]:
     return {
         "server": {"data_dir": str(folder)},
-        "auth": {"callback": callback},
+        "auth": {"callback": callback, "callback_timeout_s": 4},
         "access": {"live": {"publish": ["callback"]}},
     }
 
