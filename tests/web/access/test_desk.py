@@ -69,6 +69,18 @@ def test_where_they_do_not_come_it_refuses(monkeypatch: pytest.MonkeyPatch) -> N
     asyncio.run(scene())
 
 
+def test_where_others_come_instead_it_refuses() -> None:
+    async def scene() -> None:
+        desk = AccessDesk(config("jwt"), ENVIRONMENT)
+        asked = asyncio.create_task(desk.answer(question("another")))
+        await asyncio.sleep(0.01)
+        desk.reload(Config.model_validate({"access": {"*": {"play": ["jwt"]}}, "auth": {"jwt": "env:JWT"}}))
+        assert reason(await asked) == "the rules are being changed"
+        await desk.close()
+
+    asyncio.run(scene())
+
+
 def test_a_reload_whose_secrets_cannot_be_read_changes_nothing() -> None:
     async def scene() -> None:
         desk = AccessDesk(config("jwt"), ENVIRONMENT)
