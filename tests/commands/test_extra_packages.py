@@ -3,10 +3,12 @@
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.commands.extra_packages import EXTRA_PACKAGES, missing_package
+from penstock.commands.extra_packages import EXTRA_PACKAGES, missing_package, web_complaint
+from penstock.config import Config
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
@@ -36,3 +38,33 @@ def test_the_packages_are_those_of_the_extra() -> None:
     extra = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]["pipeline"]
 
     assert {re.split(r"[<>=\[]", requirement)[0] for requirement in extra} == EXTRA_PACKAGES
+
+
+@pytest.mark.parametrize(
+    ("values", "missing", "what"),
+    [
+        ({"access": {"live": {"play": [["open", "jwt"]]}}, "auth": {"jwt": "env:A"}}, "cryptography", "the rule jwt"),
+        (
+            {"access": {"live": {"publish": ["callback"]}}, "auth": {"callback": "http://a/"}},
+            "httpx",
+            "the rule callback",
+        ),
+        ({"api": {"keys": [f"boss:admin:sha256:{'0a' * 32}"]}}, "fastapi", "api.keys"),
+        ({"hooks": [{"url": "https://a.example"}]}, "httpx", "hooks"),
+    ],
+)
+def test_a_setting_that_needs_the_extra_web_is_told_where_that_is_not_installed(
+    values: dict[str, Any], missing: str, what: str
+) -> None:
+    config = Config.model_validate(values)
+
+    assert web_complaint(config, lambda module: module != missing) == (
+        f"{what}: needs packages that come with: pip install 'penstock[web]'"
+    )
+    assert web_complaint(config, lambda _: True) is None
+
+
+def test_a_server_without_such_settings_needs_nothing_of_the_extra_web() -> None:
+    rules = {"access": {"live": {"publish": ["key", "signed"]}}, "auth": {"signing": ["env:A"], "jwt": "env:A"}}
+
+    assert web_complaint(Config.model_validate(rules), lambda _: False) is None

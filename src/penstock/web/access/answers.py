@@ -145,11 +145,13 @@ class AccessAnswers:
     def _fetched(self, url: str) -> Fetch:
         async def fetch() -> bytes:
             try:
-                async with asyncio.timeout(_FETCH_S), self._client.stream("GET", url) as response:
+                # A packed answer might be any size unpacked.
+                headers = {"accept-encoding": "identity"}
+                async with asyncio.timeout(_FETCH_S), self._client.stream("GET", url, headers=headers) as response:
                     if response.status_code != 200:
                         raise OSError(f"status {response.status_code}")
                     body = b""
-                    async for piece in response.aiter_bytes():
+                    async for piece in response.aiter_raw():
                         body += piece
                         if len(body) > _MAX_KEY_SET_BYTES:
                             raise OSError(f"an answer above {_MAX_KEY_SET_BYTES} bytes")
