@@ -42,6 +42,7 @@ COMPUTES: Final = (
     "serve/connections",
     "serve/sending",
     "serve/streams",
+    "serve/streams/access",
     "web/api",
     "web/events/test_event_log.py",
     "web/incidents",

@@ -68,3 +68,16 @@ def test_a_server_without_such_settings_needs_nothing_of_the_extra_web() -> None
     rules = {"access": {"live": {"publish": ["key", "signed"]}}, "auth": {"signing": ["env:A"], "jwt": "env:A"}}
 
     assert web_complaint(Config.model_validate(rules), lambda _: False) is None
+
+
+def test_rules_that_the_web_process_decides_are_refused_where_there_is_none() -> None:
+    values = {
+        "auth": {"callback": "http://127.0.0.1:9/"},
+        "access": {"live": {"publish": [["ip:10.0.0.0/8", "callback"]]}},
+    }
+    complaint = "access: jwt and callback are decided by the web process, which needs http.listen"
+    without_web = Config.model_validate({**values, "http": {"listen": "none"}})
+    with_own_port = Config.model_validate({**values, "http": {"listen": "none", "web_listen": "127.0.0.1:8080"}})
+    assert web_complaint(without_web) == complaint
+    assert web_complaint(Config.model_validate(values)) is None
+    assert web_complaint(with_own_port) is None

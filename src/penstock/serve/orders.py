@@ -32,6 +32,7 @@ class Orders:
         """Hear orders and answers from web, and ask it what the rules need it for."""
         gatekeeper = self._broker.gatekeeper
         gatekeeper.ask_web = web.send
+        gatekeeper.is_web_busy = lambda: web.is_congested
         web.on_linked.append(gatekeeper.ask_again)
         web.handle(AccessAnswer, gatekeeper.answered)
         web.handle(Blocks, gatekeeper.block)

@@ -148,7 +148,11 @@ VIEWS = (
     *_STREAM,
     *_PEER,
     *_DIMENSIONS,
-    Column("auth_subject", "string", "subject of the viewer's token; always null so far"),
+    Column(
+        "auth_subject",
+        "string",
+        "who it was, as far as that was proved: a key's name, a token's subject, or what a callback answered",
+    ),
     _req(
         "viewer_key",
         "string",

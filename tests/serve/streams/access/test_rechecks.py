@@ -2,7 +2,9 @@
 
 from penstock.access.policy import Policy
 from penstock.control import live
+from penstock.control.live import AccessAnswer
 from penstock.serve.settings import AppSettings
+from penstock.serve.streams.access.gatekeeper import MAX_ASKED_ANEW
 from tests.serve.fake_peer import video
 from tests.serve.fakes import START
 from tests.serve.streams.access.gate_stage import (
@@ -147,6 +149,26 @@ def test_who_was_let_in_goes_on_while_web_is_gone_and_it_is_asked_when_it_is_bac
     on.answer(on.questions[-1], is_allowed=False)
     on.loop.advance(1)
     assert on.why_closed(viewer) == "access revoked"
+
+
+def test_of_many_who_were_let_in_web_is_asked_about_some_at_a_time_and_about_none_while_it_is_busy() -> None:
+    on = GateStage(app_access(["open"], ["jwt"]))
+    peers = [on.peer().with_streams(8) for _ in range(MAX_ASKED_ANEW // 8 + 1)]
+    for peer in peers:
+        for stream_id in range(1, 9):
+            peer.play("a?token=x.y.z", stream_id=stream_id)
+            on.answer(on.questions.pop())
+    on.gatekeeper.is_web_busy = lambda: True
+    on.rule(app_access(["open"], ["jwt"]))
+    on.loop.advance(WITHIN_S)
+    assert on.questions == []
+    on.gatekeeper.is_web_busy = lambda: False
+    on.loop.advance(WITHIN_S)
+    assert len(on.questions) == MAX_ASKED_ANEW
+    for question in on.questions[:]:
+        on.gatekeeper.answered(AccessAnswer(question.request, is_allowed=True, has_credentials=True, rule="jwt"))
+    on.loop.advance(WITHIN_S)
+    assert len(on.questions) == 8 * len(peers)
 
 
 def test_what_a_callback_answered_holds_though_it_is_not_asked_again() -> None:

@@ -31,6 +31,8 @@ REVOKED: Final = "access revoked"
 BLOCKED: Final = "blocked"
 ANSWER_WITHIN_S: Final = 5.0
 """How long web may take, a restart of it included."""
+MAX_ASKED_ANEW: Final = 1000
+"""How many of those who were let in web is asked about at a time; it answers thousands a second."""
 
 OnDecided = Callable[[Grant | None], None]
 """Told what lets somebody in; None: it is refused."""
@@ -62,8 +64,11 @@ class Gatekeeper:
         self._slowdown = Slowdown()
         self._numbers = itertools.count(1)
         self._asked: dict[int, _Asked] = {}
+        self._asked_anew = 0
         self.ask_web: Callable[[AccessQuestion], object] = lambda _question: None
         """Sends a question to the web process, if there is one."""
+        self.is_web_busy: Callable[[], bool] = lambda: False
+        """Whether what can wait should not be asked now; also while there is none."""
 
     # What is in force.
 
@@ -182,9 +187,12 @@ class Gatekeeper:
             case Refused():
                 end(REVOKED)
             case Undecided():
+                if self._asked_anew >= MAX_ASKED_ANEW or self.is_web_busy():
+                    return  # looked at again in a second
 
                 def on_answer(told: AccessAnswer | None) -> None:
                     grant.is_asked = False
+                    self._asked_anew -= 1
                     if told is None or version != self._version:
                         return  # web is being replaced, or the rules were: it is asked again before anything ends
                     if told.is_allowed:
@@ -193,6 +201,7 @@ class Gatekeeper:
                         end(REVOKED)
 
                 grant.is_asked = True
+                self._asked_anew += 1
                 self._ask(connection, grant.request, on_answer, held_by=grant.allowed.rule)
             case _:
                 assert_never(decision)
