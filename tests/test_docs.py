@@ -37,6 +37,7 @@ from penstock.protocol.command import Command
 from penstock.protocol.connection import ConnectionSettings
 from penstock.protocol.states import draw_transitions
 from penstock.protocol.status import StatusCode
+from penstock.web.incidents.words import ADVICE
 from penstock.web.live.figures import LiveFigures, StreamFigures
 from penstock.web.metrics import Exposition, ServerFigures
 from tests.support.penstock_server import penstock_server
@@ -317,6 +318,11 @@ def test_every_metric_is_listed_with_its_type() -> None:
 def test_every_kind_of_fact_is_listed() -> None:
     rows = table_rows(marked(text_of(DOCS / "4-server.md"), "facts"))
     assert [in_code(kind)[0] for kind, _ in rows] == list(FACTS)
+
+
+def test_every_kind_of_incident_that_is_found_live_is_listed() -> None:
+    rows = table_rows(marked(text_of(DOCS / "4-server.md"), "incidents"))
+    assert [in_code(kind)[0] for kind, *_ in rows] == list(ADVICE)
 
 
 def test_every_line_that_the_server_logs_is_listed() -> None:

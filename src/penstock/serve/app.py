@@ -46,7 +46,6 @@ from penstock.serve.server import Arrival, Server
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.observer import Observer, ObserverGroup
 from penstock.serve.streams.registry import Registry
-from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry.address_quota import AddressQuota
 from penstock.serve.telemetry.facts_observer import FactsObserver
 from penstock.serve.telemetry.facts_writer import FactsLimits, FactsWriter
@@ -136,7 +135,7 @@ class Program:
         self.server.broker.peers.ask_for_link = lambda peer: send(Unlinked(peer))
         self._tls = _tls_of(config.tls)
         self._https = _tls_of(config.http)
-        self.orders = Orders(self.server.broker, self._recorder, self._viewer_of)
+        self.orders = Orders(self.server.broker, self._recorder, self._feed.viewer_of)
         self.orders.listen(self.web)
         # Web with a port of its own has everything there; what is left for this one is media.
         self._has_pages = config.http.web_listen is None
@@ -280,9 +279,6 @@ class Program:
             self.web.take(sock)
         else:
             self.server.broker.peers.link(peer, sock)
-
-    def _viewer_of(self, view_id: str) -> Viewer | None:
-        return None if self._facts_observer is None else self._facts_observer.viewer_of(view_id)
 
     def reload(self, config: Config) -> None:
         """Take over what can change while connections are open."""

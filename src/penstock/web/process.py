@@ -67,6 +67,11 @@ class WebProcess:
         self._tasks: set[asyncio.Task[None]] = set()
         self._status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
+    @property
+    def happenings(self) -> Happenings | None:
+        """What goes on in the server; None: this process does not know yet whose it is."""
+        return None if self._serving is None else self._serving.happenings
+
     async def run(self) -> int:
         """Serve until told otherwise. The exit status."""
         try:
@@ -152,8 +157,10 @@ class WebProcess:
     def _lose_link(self, worker: int) -> None:
         """A worker that ends is replaced, and with it its link."""
         link = self._workers.pop(worker, None)
-        if link is not None and self._serving is not None:
-            link.close()
+        if link is None:
+            return
+        link.close()
+        if self._serving is not None:
             self._serving.happenings.worker_lost(worker, _now())
 
     def _on_worker(self, worker: int, message: WorkerToWeb, descriptors: tuple[int, ...]) -> None:

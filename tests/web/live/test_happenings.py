@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from penstock.control.live import LivePublisher
 from penstock.web.events.event_log import Event
 from penstock.web.live.happenings import Happenings, Now
 from tests.web.live.live_values import PUBLISHER, live, stream, view
@@ -116,6 +117,20 @@ def test_publications_of_a_worker_that_is_lost_are_told_to_end_with_what_was_las
     assert happenings.log.after(heard[-1].number) is None
 
 
+def test_a_publication_that_is_older_than_web_is_told_to_end_too_unless_it_has_no_facts() -> None:
+    happenings = Happenings("edge-1", "w1")
+    heard: list[Event] = []
+    happenings.listeners.append(heard.append)
+    known = LivePublisher("edge-1-b1-7", "c7", "192.0.2.1:5000", "rtmp", None, None)
+    unknown = LivePublisher("b1-u1", "c8", "192.0.2.1:5001", "rtmp", None, None)
+    happenings.receive(
+        1, live(is_reset=True, streams=[stream("a", publisher=known), stream("b", publisher=unknown)]), NOW
+    )
+    happenings.worker_lost(1, NOW)
+    (told,) = [json.loads(event.data) for event in heard]
+    assert (told["publication_id"], told["conn_id"], told["duration_us"]) == ("edge-1-b1-7", "c7", 0)
+
+
 def test_one_that_was_told_to_end_is_not_told_again() -> None:
     happenings = Happenings("edge-1", "w1")
     stopped = fact("publish_stopped", 2, publication_id="edge-1-b1-1", app="live", stream="a")
@@ -142,7 +157,7 @@ def test_a_publication_that_goes_on_is_not_told_to_end_when_facts_were_dropped()
     happenings = Happenings("edge-1", "w1")
     heard: list[Event] = []
     happenings.listeners.append(heard.append)
-    goes_on = stream("a", publisher=PUBLISHER.__class__("edge-1-b1-1", "c1", "192.0.2.1:5", "rtmp", None, None))
+    goes_on = stream("a", publisher=LivePublisher("edge-1-b1-1", "c1", "192.0.2.1:5", "rtmp", None, None))
     happenings.receive(1, live(streams=[goes_on], facts=[published()]), NOW)
     happenings.receive(1, live(lost_facts=1), NOW)
     assert [event.kind for event in heard] == ["publish_started"]

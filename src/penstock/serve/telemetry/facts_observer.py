@@ -187,11 +187,6 @@ class FactsObserver(Observer):
         self._views[viewer] = view_of(view_id, viewer, conn_id, since)
         self._views_due.add(viewer, since.began_us / 1_000_000)
 
-    def viewer_of(self, view_id: str) -> Viewer | None:
-        """Who watches under a name that was told."""
-        # Asked when somebody is kicked: not worth another table of all views.
-        return next((view.viewer for view in self._views.values() if view.view_id == view_id), None)
-
     def first_frame_sent(self, viewer: Viewer) -> None:
         """A viewer was given its place."""
         view = self._views.get(viewer)

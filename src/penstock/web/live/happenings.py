@@ -67,6 +67,8 @@ class Happenings:
     def receive(self, worker: int, live: Live, now: Now) -> None:
         """A worker tells what has changed. The state is there before events that speak of it are heard."""
         self.state.receive(worker, live)
+        for stream in live.streams:
+            self._publications.seen(worker, stream)
         if live.lost_facts:
             self._has_lost.add(worker)
             self.log.lose()

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.control.live import LiveStreamState
 from penstock.facts import PublishStopped
 
 REASON: Final = "worker lost"
@@ -62,6 +63,14 @@ class Publications:
         started = _started_of(fact)
         self._open[started.event_id] = _Open(worker, started)
 
+    def seen(self, worker: int, stream: LiveStreamState) -> None:
+        """One goes on that may have begun before this web process did. Those without facts have no ends either."""
+        publisher = stream.publisher
+        if publisher is None or publisher.publication_id in self._open or not _has_facts(publisher.publication_id):
+            return
+        started = _Started(publisher.publication_id, publisher.conn_id, stream.app, stream.stream, stream.started_at_us)
+        self._open[publisher.publication_id] = _Open(worker, started)
+
     def sampled(self, fact: bytes) -> None:
         """How one does: a stream_sample."""
         sampled = _sampled_of(fact)
@@ -77,6 +86,11 @@ class Publications:
         """Those of a worker that are not among what is published: their ends, as publish_stopped tells them."""
         gone = [name for name, each in self._open.items() if each.worker == worker and name not in published]
         return [_end_of(self._open.pop(name)) for name in gone]
+
+
+def _has_facts(publication_id: str) -> bool:
+    """Whether it is named by a fact, whose number comes last."""
+    return publication_id.rpartition("-")[2].isdigit()
 
 
 def _end_of(publication: _Open) -> dict[str, Any]:
