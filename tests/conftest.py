@@ -67,6 +67,9 @@ WAITS: Final = (
     "serve/telemetry",
     "tools",
     "web",
+    "web/events",
+    "web/hooks",
+    "web/programs",
     "workers",
 )
 KINDS: Final = dict.fromkeys(COMPUTES, "computes") | dict.fromkeys(WAITS, "waits")
