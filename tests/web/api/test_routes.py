@@ -227,6 +227,8 @@ def test_blocks_are_made_listed_and_lifted(tmp_path: Path) -> None:
         {"for_s": 1},
         {"address": "192.0.2.1", "subject": "x", "for_s": 1},
         {"address": "here", "for_s": 1},
+        {"address": True, "for_s": 1},
+        {"subject": "x", "for_s": "1"},
         {"address": "192.0.2.1", "for_s": 0},
         {"subject": "x"},
         {"subject": "", "for_s": 1},

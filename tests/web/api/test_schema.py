@@ -30,8 +30,6 @@ from tests.support.processes import running
 from tests.web.api.api_server import HEADERS, ApiServer, api_server
 from tests.web.api.calling import Caller
 
-pytestmark = pytest.mark.waits
-
 DRAIN = "/api/v1/drain"
 CHECK = "/api/v1/config/check"
 EVENTS = "/api/v1/events"

@@ -40,7 +40,10 @@ class _Saved(msgspec.Struct):
 
 def normal_address(text: str) -> str:
     """An address as sockets tell it. Anything else raises ValueError."""
-    address = ipaddress.ip_address(text)
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise ValueError("should be an address of IPv4 or IPv6") from None
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 

@@ -4,12 +4,18 @@ Owns the shapes. What is not known is null.
 """
 
 from datetime import datetime
-from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+
+from penstock.web.api.block_list import normal_address
 
 Count = Annotated[int, Field(ge=0)]
+Address = Annotated[
+    str,
+    AfterValidator(normal_address),
+    WithJsonSchema({"anyOf": [{"type": "string", "format": kind} for kind in ("ipv4", "ipv6")]}),
+]
 Item = TypeVar("Item")
 
 
@@ -180,13 +186,14 @@ class Reloaded(BaseModel):
 
 
 class _Order(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    # What is no number, text or truth is not made one.
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class RecordingSwitch(_Order):
     """Whether a stream is recorded."""
 
-    is_recording: Annotated[bool, Field(strict=True)]
+    is_recording: bool
 
 
 class _NewBlock(_Order):
@@ -196,7 +203,7 @@ class _NewBlock(_Order):
 class NewAddressBlock(_NewBlock):
     """An address to keep out, and for how long."""
 
-    address: IPv4Address | IPv6Address
+    address: Address
 
 
 class NewSubjectBlock(_NewBlock):

@@ -77,12 +77,19 @@ class ApiService:
 
     async def run(self) -> None:
         """Keep the catalogue current, until cancelled."""
+        complaint: str | None = None
         while True:
-            try:
-                await asyncio.to_thread(self._catalogue.look)
-            except OSError as error:
-                get_logger().warning("recordings cannot be listed", reason=str(error))
+            before, complaint = complaint, await asyncio.to_thread(self._look)
+            if complaint not in (None, before):
+                get_logger().warning("recordings cannot be listed", reason=complaint)
             await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _look(self) -> str | None:
+        try:
+            self._catalogue.look()
+        except OSError as error:
+            return str(error)
+        return None
 
 
 def guard_settings(config: Config) -> GuardSettings:

@@ -45,7 +45,7 @@ def router(context: ApiContext) -> APIRouter:
             raise Problem(HTTPStatus.CONFLICT, "There are too many blocks.")
         match order:
             case models.NewAddressBlock():
-                added = blocks.add(str(order.address), None, order.for_s)
+                added = blocks.add(order.address, None, order.for_s)
             case models.NewSubjectBlock():
                 added = blocks.add(None, order.subject, order.for_s)
             case _:
