@@ -7,30 +7,42 @@ is asked last, while a connection keeps it from ending.
 import contextlib
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import requests
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 
 from penstock.web.api.app import make_app
+from penstock.web.events import routes as event_routes
+from penstock.web.events.batches import Batches
+from penstock.web.events.rhythm import Rhythm
+from penstock.web.events.subscription import EventFeed
+from penstock.web.hooks import routes as hook_routes
+from penstock.web.hooks.hooks import Hooks
 from tests.support.processes import running
 from tests.web.api.api_server import HEADERS, ApiServer, api_server
 from tests.web.api.calling import Caller
 
 DRAIN = "/api/v1/drain"
 CHECK = "/api/v1/config/check"
+EVENTS = "/api/v1/events"
 BOUNDED = settings(
     max_examples=20, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 
 
 def operations() -> list[tuple[str, str]]:
-    paths = make_app(Caller(Path(tempfile.gettempdir())).context).openapi()["paths"]
+    caller = Caller(Path(tempfile.gettempdir()))
+    feed = EventFeed(Batches(caller.happenings.log), Rhythm(), time.monotonic)
+    more = (event_routes.router(feed), hook_routes.router(cast("Hooks", None)))
+    paths = make_app(caller.context, more).openapi()["paths"]
     found = [(path, method) for path, methods in paths.items() for method in methods]
     return sorted(found, key=lambda each: each[0] == DRAIN)
 
@@ -61,6 +73,9 @@ def test_every_answer_is_as_described(server: ApiServer, path: str, method: str,
     @BOUNDED
     @given(case=schema[path][method].as_strategy(generation_mode=mode))
     def ask(case: Any) -> None:
+        if path == EVENTS:
+            begin_to_follow(server, case)
+            return
         if path == DRAIN:
             keep_the_server(case)
         case.call_and_validate(headers=HEADERS)
@@ -68,6 +83,15 @@ def test_every_answer_is_as_described(server: ApiServer, path: str, method: str,
     # What takes nothing cannot be asked wrongly.
     with contextlib.suppress(Unsatisfiable):
         ask()
+
+
+def begin_to_follow(server: ApiServer, case: Any) -> None:
+    """An answer without an end: its head has to be as described, and the rest is not waited for."""
+    request = case.as_transport_kwargs(base_url=server.url, headers=HEADERS)
+    with requests.request(**request, stream=True, timeout=10) as answer:
+        assert answer.status_code in (200, 403, 422)
+        kind = "text/event-stream" if answer.status_code == 200 else "application/problem+json"
+        assert answer.headers["content-type"].partition(";")[0] == kind
 
 
 def keep_the_server(case: Any) -> None:

@@ -2,11 +2,13 @@
 
 import argparse
 import sys
+from typing import Any
 
 from penstock.commands.api.client import ApiClient, ApiFailure, add_url_argument
 
 HELP = "list messages of webhooks that were given up, or send them again"
 _PATH = "/hooks/dead-letters"
+_IDS_AT_ONCE = 500
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,8 +49,10 @@ def _dead(client: ApiClient) -> list[str]:
 
 
 def _replay(client: ApiClient, ids: list[str]) -> list[str]:
-    answer = client.post(f"{_PATH}/replay", {"ids": ids or None})
-    return [f"{answer['replayed']} messages are sent again"]
+    path, parts = f"{_PATH}/replay", range(0, len(ids), _IDS_AT_ONCE)
+    orders: list[dict[str, Any]] = [{"ids": ids[first : first + _IDS_AT_ONCE]} for first in parts] or [{"ids": None}]
+    replayed = sum(client.post(path, order)["replayed"] for order in orders)
+    return [f"{replayed} messages are sent again"]
 
 
 def _printable(text: str) -> str:

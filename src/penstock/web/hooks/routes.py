@@ -18,6 +18,7 @@ from penstock.web.hooks.hooks import Hooks
 from penstock.web.hooks.store import DeadLetter as Letter
 
 _MAX_DIGITS: Final = 18
+_MAX_IDS: Final = 500
 _PATH: Final = "/hooks/dead-letters"
 _LISTING: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE)
 
@@ -41,7 +42,7 @@ class DeadLetter(BaseModel):
 class Replay(BaseModel):
     """Which letters to send again."""
 
-    ids: list[str] | None = Field(None, max_length=10_000)
+    ids: list[Annotated[str, Field(max_length=64)]] | None = Field(None, max_length=_MAX_IDS)
     """Null: all."""
 
 
