@@ -41,6 +41,7 @@ class Figures:
     without_clients_percent: float
     sent_mb_per_s: float
     pss_mb: float
+    pss_without_clients_mb: float
 
 
 class Follower:
@@ -153,7 +154,7 @@ def measure(clients: int, events_per_s: float, batch_ms: int, seconds: float) ->
         before_s, began = cpu_s(web), time.monotonic()
         make_events(rtmp, events_per_s, crowd, seconds)
         without = (cpu_s(web) - before_s) / (time.monotonic() - began)
-        crowd.read(1.0)
+        alone_bytes = memory(web).pss_bytes
         crowd.grow(clients)
         crowd.read(SETTLE_S)
         events = crowd.followers[0].events
@@ -172,6 +173,7 @@ def measure(clients: int, events_per_s: float, batch_ms: int, seconds: float) ->
             without_clients_percent=round(100 * without, 1),
             sent_mb_per_s=round((sum(each.received_bytes for each in crowd.followers) - received) / lasted_s / 1e6, 1),
             pss_mb=round(pss_bytes / 1e6, 1),
+            pss_without_clients_mb=round(alone_bytes / 1e6, 1),
         )
 
 

@@ -72,6 +72,9 @@ WAITS: Final = (
     "web",
     "web/api/test_live.py",
     "web/api/test_schema.py",
+    "web/events",
+    "web/hooks",
+    "web/programs",
     "workers",
 )
 KINDS: Final = dict.fromkeys(COMPUTES, "computes") | dict.fromkeys(WAITS, "waits")

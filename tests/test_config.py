@@ -93,6 +93,10 @@ KEYS: dict[str, tuple[list[Any], list[Any]]] = {
         [([], ()), ("https://a.example, http://b:8080", ("https://a.example", "http://b:8080"))],
         ["", "*", "a.example", "https://a.example/", ["https://u@a"], "HTTPS://A", ["ftp://a"], [5], 5, None, {}],
     ),
+    "http.hosts": (
+        [([], ()), ("none", ()), ("a.example, b", ("a.example", "b")), (["A-1.example"], ("A-1.example",))],
+        ["", "*", "a.example:80", "http://a", ["a b"], ["a..b"], [5], 5, None, {}],
+    ),
     "auth.signing": (
         [
             ([], ()),

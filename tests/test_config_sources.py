@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.config import Config
-from penstock.config_sources import FLAGS, VARIABLES, Key, key_lines, load_config, load_with_origins
+from penstock.config_sources import FLAGS, VARIABLES, Key, key_lines, load_config, load_text, load_with_origins
 from penstock.config_units import Address, FlushGrid
 from penstock.errors import ConfigError
 
@@ -331,3 +331,11 @@ def test_any_variable_gives_a_configuration_or_one_line(name: str, value: str) -
 def test_any_value_gives_a_configuration_or_one_line(flag: str, value: object) -> None:
     line = complaint_or_none({}, {flag: value})
     assert line is None or (line.isprintable() and line.startswith(f"flag {flag}: "))
+
+
+def test_a_text_is_judged_alone_and_no_reference_in_it_is_followed() -> None:
+    loaded = load_text(b"[auth]\njwt = 'file:/nowhere/secret'\n[rtmp]\nlisten = ':1'\n", "text")
+    assert loaded.config.auth.jwt == "file:/nowhere/secret"
+    assert loaded.origins[("rtmp", "listen")] == "text line 4"
+    with pytest.raises(ConfigError, match=r"text line 2: rtmp\.chunk_bytes = 5: should be"):
+        load_text(b"[rtmp]\nchunk_bytes = 5\n", "text")

@@ -87,7 +87,7 @@ def test_of_many_requests_at_once_the_first_is_answered(web: Web) -> None:
     [
         b"GET /readyz HTTP/1.0\r\n\r\n",
         b"GET http://media.example/readyz HTTP/1.1\r\nHost: media.example\r\n\r\n",
-        b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
         b"GET /readyz HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\r\n",
     ],
     ids=["1.0", "absolute form", "upgrade", "expect"],
@@ -95,6 +95,12 @@ def test_of_many_requests_at_once_the_first_is_answered(web: Web) -> None:
 def test_unusual_requests_are_served(web: Web, request_bytes: bytes) -> None:
     answer = web.exchange(request_bytes)
     assert (status_of(answer), answer.endswith(b"\r\n\r\nready\n")) == (200, True)
+
+
+def test_a_websocket_is_refused_where_there_is_none(web: Web) -> None:
+    key = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+    wish = b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n%b\r\n"
+    assert (status_of(web.exchange(wish % key)), status_of(web.exchange(wish % b""))) == (403, 400)
 
 
 def test_a_client_that_ends_its_side_is_still_answered(web: Web) -> None:

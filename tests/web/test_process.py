@@ -18,7 +18,7 @@ from tests.support.rtmp_driver import LOOPBACK
 from tests.web.test_metrics import of_pipeline, samples_of
 from tests.web.web_process import Web, read_all, send_message, start_web, status_of, web_process
 
-MAX_PSS_BYTES = 40_000_000
+MAX_PSS_BYTES = 65_000_000
 
 
 def metrics(web: Web) -> dict[str, float]:

@@ -14,13 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.support.processes import running
 from tests.web.api.api_server import HEADERS, ApiServer, api_server
 from tests.web.programs.test_programs import is_running
-
-pytestmark = pytest.mark.waits
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 from standardwebhooks import Webhook
 
 from penstock.control.live import Live
@@ -92,7 +91,6 @@ def hook_for(port: int) -> dict[str, Any]:
     return {"hooks": [{"url": url, "secret": SECRET, "timeout_s": 0.5, "events": ["play_*"]}]}
 
 
-@pytest.mark.waits
 def test_every_event_comes_in_order_and_signed_whatever_is_killed(tmp_path: Path) -> None:
     out = tmp_path / "taken.jsonl"
     with socket.create_server((LOOPBACK, 0)) as free:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from typing import Any
 
 from penstock.commands.api.client import ApiClient, ApiFailure, add_url_argument
 
@@ -48,8 +49,9 @@ def _dead(client: ApiClient) -> list[str]:
 
 
 def _replay(client: ApiClient, ids: list[str]) -> list[str]:
-    parts = [ids[first : first + _IDS_AT_ONCE] for first in range(0, len(ids), _IDS_AT_ONCE)] or [None]
-    replayed = sum(client.post(f"{_PATH}/replay", {"ids": part})["replayed"] for part in parts)
+    path, parts = f"{_PATH}/replay", range(0, len(ids), _IDS_AT_ONCE)
+    orders: list[dict[str, Any]] = [{"ids": ids[first : first + _IDS_AT_ONCE]} for first in parts] or [{"ids": None}]
+    replayed = sum(client.post(path, order)["replayed"] for order in orders)
     return [f"{replayed} messages are sent again"]
 
 

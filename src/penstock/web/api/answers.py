@@ -21,7 +21,7 @@ _OPTIONS: Final = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC
 def rfc3339(microseconds: int) -> str:
     """A time since 1970, in UTC to the millisecond."""
     moment = _EPOCH + timedelta(microseconds=microseconds)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def json_answer(request: Request, value: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:

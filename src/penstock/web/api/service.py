@@ -73,7 +73,8 @@ class ApiService:
 
     def greet(self, worker: Sender) -> None:
         """A worker is there anew: what it has to know."""
-        worker.send(self._blocks.message())
+        if self._blocks.blocks():
+            worker.send(self._blocks.message())
 
     async def run(self) -> None:
         """Keep the catalogue current, until cancelled."""
