@@ -96,6 +96,8 @@ class EventPrograms:
             return
         program = await self._launcher.start(arguments, environment_of(values, event.data, self._outer), hook.name)
         try:
+            # The guard may have to be started first, which is not the program's fault.
+            await asyncio.wait([program.started, program.ended], return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait([program.ended], timeout=hook.timeout_s)
             if not program.ended.done():
                 get_logger().warning("hook program ended, since its time was over", hook=hook.name, kind=event.kind)
