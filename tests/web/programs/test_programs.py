@@ -171,7 +171,7 @@ def test_nothing_is_left_when_the_process_is_killed() -> None:
 def test_programs_end_when_their_guard_is_killed_and_a_new_one_starts_more() -> None:
     async def test(launcher: Launcher) -> None:
         first = await launcher.start(["sh", "-c", "sleep 66.6 & sleep 66.6"], ENVIRONMENT, "x")
-        await until(lambda: is_running("66.6") and first.pid is not None)
+        await until(lambda: is_running("66.6") and first.started.done())
         assert launcher._guard is not None
         launcher._guard.kill()
         assert await asyncio.wait_for(first.ended, 10) == "its guard is gone"
@@ -213,16 +213,19 @@ def test_programs_of_one_stream_run_one_after_the_other(tmp_path: Path) -> None:
     assert out.read_text().split() == ["begin", "end"] * 3
 
 
-def test_a_program_that_takes_too_long_is_ended() -> None:
+def test_a_program_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
     async def test(launcher: Launcher) -> None:
         programs = EventPrograms(launcher, ENVIRONMENT)
-        programs.configure([program("sleep", "67.7", timeout_s=0.3)])
+        programs.configure([program("sh", "-c", f"echo begin > {out}; sleep 67.7; echo end >> {out}", timeout_s=1.0)])
         programs.hear(event())
-        await until(lambda: is_running("67.7"))
+        await until(out.exists)
         await until(lambda: not is_running("67.7"))
         await programs.close()
 
     run(test)
+    assert out.read_text() == "begin\n"
 
 
 def test_an_unfit_name_runs_nothing_and_too_many_events_are_left_out(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ webhook.
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from penstock.logs import OncePerSecond, get_logger
 from penstock.web.events.event_log import Event
@@ -96,6 +96,9 @@ class EventPrograms:
             return
         program = await self._launcher.start(arguments, environment_of(values, event.data, self._outer), hook.name)
         try:
+            # The guard may have to be started first, which is not the program's fault.
+            begun: list[asyncio.Future[Any]] = [program.started, program.ended]
+            await asyncio.wait(begun, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait([program.ended], timeout=hook.timeout_s)
             if not program.ended.done():
                 get_logger().warning("hook program ended, since its time was over", hook=hook.name, kind=event.kind)

@@ -30,8 +30,8 @@ class Program:
 
     def __init__(self, number: int, send: Callable[[dict[str, Any]], None]) -> None:
         self.number = number
-        self.pid: int | None = None
-        """Of the first process of its group, once it is known."""
+        self.started: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        """The number of the first process of its group; never, if it could not be started."""
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """How it ended, in words: `status 0`, `signal 9`, or why it could not be started."""
         self._send = send
@@ -103,10 +103,10 @@ class Launcher:
             self._socket.close()
             self._socket = None
         for number, program in list(self._programs.items()):
-            if program.pid is not None and not is_in_order:
+            if program.started.done() and not is_in_order:
                 # The kernel has ended the program itself. Who else is in its group keeps the number from being reused.
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(program.pid, signal.SIGKILL)
+                    os.killpg(program.started.result(), signal.SIGKILL)
             self._over(number, "its guard is gone")
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -129,7 +129,7 @@ class Launcher:
         match json.loads(packet):
             case {"started": number, "pid": pid}:
                 if number in self._programs:
-                    self._programs[number].pid = pid
+                    self._programs[number].started.set_result(pid)
             case {"failed": number, "reason": reason}:
                 self._over(number, reason)
             case {"ended": number, "status": status}:
