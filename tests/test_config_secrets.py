@@ -48,9 +48,22 @@ def test_all_signing_secrets_are_read_in_their_order() -> None:
 def test_a_secret_for_tokens_has_32_bytes_or_is_a_pem() -> None:
     settings = config(auth={"jwt": "env:A"})
     assert jwt_secret(settings, {"A": "x" * 32}) == b"x" * 32
-    assert jwt_secret(settings, {"A": "-----BEGIN PUBLIC KEY-----"}) is not None
+    assert jwt_secret(settings, {"A": pem("PUBLIC KEY")}) is not None
+    assert jwt_secret(settings, {"A": pem("CERTIFICATE") + pem("CERTIFICATE")}) is not None
     with pytest.raises(ConfigError, match=r"^auth\.jwt: a secret should have at least 32 bytes, not 31$"):
         jwt_secret(settings, {"A": "x" * 31})
+
+
+def pem(label: str, body: str = "MFkwEwYHKoZIzj0C\nAQYI") -> str:
+    return f"-----BEGIN {label}-----\n{body}\n-----END {label}-----\n"
+
+
+@pytest.mark.parametrize(
+    "text", [pem("PRIVATE KEY"), pem("PUBLIC KEY", "hunter2"), pem("PUBLIC KEY")[:60], "-----BEGIN "]
+)
+def test_a_private_key_or_half_a_pem_is_told_before_the_start(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^auth\.jwt: a PEM should be a public key or a certificate$"):
+        jwt_secret(config(auth={"jwt": "env:A"}), {"A": text})
 
 
 def test_a_set_of_keys_is_no_secret() -> None:

@@ -201,6 +201,18 @@ def test_lines_of_the_standard_library_join_the_others() -> None:
     ]
 
 
+def test_libraries_that_log_whole_addresses_do_not() -> None:
+    stream = io.StringIO()
+    writer = configure_logs("debug", "json", stream)
+    for name in ("httpx", "httpcore.http11"):
+        logging.getLogger(name).info("HTTP Request: POST http://127.0.0.1/?t=hunter2")
+        logging.getLogger(name).warning("broken")
+    assert [(line["msg"], line["logger"]) for line in json_of(stream, writer)] == [
+        ("broken", "httpx"),
+        ("broken", "httpcore.http11"),
+    ]
+
+
 def test_a_line_whose_arguments_do_not_fit_is_written_all_the_same() -> None:
     stream = io.StringIO()
     writer = configure_logs("info", "json", stream)

@@ -4,7 +4,10 @@ Owns the way from `file:PATH` and `env:NAME` to bytes, and from a configuration 
 message between processes and in no error: a line says which key and where it should have been.
 """
 
+import base64
+import binascii
 import hashlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -28,6 +31,10 @@ _MAX_BYTES: Final = 64 * 1024
 _MIN_JWT_BYTES: Final = 32
 """HS256 is as strong as its key: RFC 7518, section 3.2."""
 PEM_START: Final = b"-----BEGIN "
+_PUBLIC_PEM: Final = re.compile(
+    rb"-----BEGIN ((?:RSA )?PUBLIC KEY|CERTIFICATE)-----\s(.*?)-----END \1-----(?:.*)", re.DOTALL
+)
+"""A chain of certificates begins with the one that counts."""
 
 
 def read_secret(reference: str, key: str, environment: Mapping[str, str]) -> bytes:
@@ -64,9 +71,21 @@ def jwt_secret(config: Config, environment: Mapping[str, str]) -> bytes | None:
     if reference is None or reference.startswith(JWKS_PREFIX):
         return None
     secret = read_secret(reference, "auth.jwt", environment)
-    if not secret.lstrip().startswith(PEM_START) and len(secret) < _MIN_JWT_BYTES:
+    if secret.lstrip().startswith(PEM_START):
+        if not _is_public_pem(secret):
+            raise ConfigError("auth.jwt: a PEM should be a public key or a certificate")
+    elif len(secret) < _MIN_JWT_BYTES:
         raise ConfigError(f"auth.jwt: a secret should have at least {_MIN_JWT_BYTES} bytes, not {len(secret)}")
     return secret
+
+
+def _is_public_pem(text: bytes) -> bool:
+    """Whether it looks like one, for a line before the start. What is in it is read by the web process."""
+    match = _PUBLIC_PEM.fullmatch(text.strip())
+    try:
+        return match is not None and bool(base64.b64decode(b"".join(match[2].split()), validate=True))
+    except binascii.Error:
+        return False
 
 
 def hook_secret(hook: HookConfig, environment: Mapping[str, str]) -> bytes | None:

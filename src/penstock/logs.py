@@ -32,6 +32,9 @@ MAX_PENDING_BYTES = 1024 * 1024
 _SHORTEST_TOLD = 3
 """Characters. What is shorter may be in a line by chance."""
 
+_TELLS_ADDRESSES = ("httpx", "httpcore")
+"""Libraries that log each request with its whole address, and at level debug its headers: secrets are in both."""
+
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "json", "console"]
 
@@ -270,6 +273,8 @@ def configure_logs(
     _current.logger, _current.writer, _current.handler = logger, writer, _ToStructlog(logger)
     logging.root.addHandler(_current.handler)
     logging.root.setLevel(level.upper())
+    for name in _TELLS_ADDRESSES:
+        logging.getLogger(name).setLevel(logging.WARNING)
     atexit.register(writer.close)
     return writer
 

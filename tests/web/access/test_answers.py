@@ -169,6 +169,6 @@ def test_an_error_of_ours_lets_nobody_in_and_tells_no_secret(capfd: pytest.Captu
 
 def test_a_key_that_is_none_is_told_at_start() -> None:
     config = Config.model_validate({"auth": {"jwt": "env:PEM"}})
-    environment = {"PEM": "-----BEGIN PUBLIC KEY-----\nhunter2"}
+    environment = {"PEM": "-----BEGIN PUBLIC KEY-----\naHVudGVyMg==\n-----END PUBLIC KEY-----"}
     with pytest.raises(ConfigError, match=r"^auth\.jwt: what it refers to"):
         AccessAnswers(config, policy_of(config, environment), environment)

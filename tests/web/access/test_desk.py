@@ -9,8 +9,7 @@ from penstock.config import Config
 from penstock.config_secrets import policy_of
 from penstock.control.live import AccessAnswer, AccessQuestion
 from penstock.errors import ConfigError
-from penstock.web.access import desk as desk_module
-from penstock.web.access.desk import AccessDesk
+from penstock.web.access.desk import MAX_OPEN, AccessDesk
 
 ENVIRONMENT = {"JWT": "0123456789abcdef0123456789abcdef"}
 
@@ -58,12 +57,22 @@ def test_a_worker_that_knows_newer_rules_waits_for_them_to_come_here() -> None:
     asyncio.run(scene())
 
 
-def test_where_they_do_not_come_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk_module, "_RELOAD_S", 0.01)
+def test_where_they_do_not_come_it_refuses() -> None:
+    async def scene() -> None:
+        desk = AccessDesk(config("jwt"), ENVIRONMENT, reload_s=0.01)
+        assert reason(await desk.answer(question("another"))) == "the rules are being changed"
+        await desk.close()
 
+    asyncio.run(scene())
+
+
+def test_where_others_come_instead_it_refuses() -> None:
     async def scene() -> None:
         desk = AccessDesk(config("jwt"), ENVIRONMENT)
-        assert reason(await desk.answer(question("another"))) == "the rules are being changed"
+        asked = asyncio.create_task(desk.answer(question("another")))
+        await asyncio.sleep(0.01)
+        desk.reload(Config.model_validate({"access": {"*": {"play": ["jwt"]}}, "auth": {"jwt": "env:JWT"}}))
+        assert reason(await asked) == "the rules are being changed"
         await desk.close()
 
     asyncio.run(scene())
@@ -84,7 +93,7 @@ def test_a_reload_whose_secrets_cannot_be_read_changes_nothing() -> None:
 def test_more_questions_than_anybody_answers_are_refused() -> None:
     async def scene() -> list[str]:
         desk = AccessDesk(config("open"), ENVIRONMENT)
-        tasks = [desk.answer(question(edition_of("jwt"))) for _ in range(desk_module.MAX_OPEN + 1)]
+        tasks = [desk.answer(question(edition_of("jwt"))) for _ in range(MAX_OPEN + 1)]
         asked = [asyncio.create_task(task) for task in tasks]
         await asyncio.sleep(0)
         desk.reload(config("jwt"))

@@ -14,7 +14,7 @@ import msgspec
 from penstock.config import Config
 from penstock.config_secrets import policy_of
 from penstock.control.live import AccessAnswer, AccessQuestion
-from penstock.control.messages import Reload
+from penstock.control.messages import Reload, Stop
 from penstock.control.parcels import ParcelReader
 from tests.web.web_process import Web, send_message, web_process
 
@@ -47,7 +47,7 @@ def backend() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/auth", OneBackend.asked
+        yield f"http://127.0.0.1:{server.server_port}/auth?t=hunter2", OneBackend.asked
     finally:
         server.shutdown()
         thread.join()
@@ -57,7 +57,7 @@ def backend() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 def values(folder: Path, callback: str) -> dict[str, Any]:
     return {
         "server": {"data_dir": str(folder)},
-        "auth": {"callback": callback},
+        "auth": {"callback": callback, "callback_timeout_s": 4},
         "access": {"live": {"publish": ["callback"]}},
     }
 
@@ -88,7 +88,8 @@ def test_a_worker_is_answered_by_the_callback_and_by_rules_as_they_change(tmp_pa
         assert [each["stream"] for each in asked] == ["topsecretstream"] * 2
         web.tell(Reload(other))
         assert not ask(web, "key=hunter2", other).is_allowed
-        web.process.terminate()
+        web.tell(Stop(is_at_once=True))
+        assert web.wait_for_end() == 0
         assert web.process.stderr is not None
         log = web.process.stderr.read()
     assert "The callback for access gives no answer" in log

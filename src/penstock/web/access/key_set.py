@@ -80,11 +80,11 @@ def read_key_set(data: bytes) -> tuple[VerifyingKey, ...]:
 
 
 def _read_key(values: object) -> VerifyingKey | None:
-    # A symmetric key would let everybody sign who can read the set.
-    if not isinstance(values, dict) or values.get("kty") == "oct" or values.get("use", "sig") != "sig":
+    if not isinstance(values, dict) or values.get("use", "sig") != "sig":
         return None
     try:
         key = jwt.PyJWK.from_dict(values).key
+        # Refuses symmetric keys, by which everybody could sign who can read the set.
         algorithms = algorithms_of(key)
     except (jwt.PyJWTError, ValueError, TypeError, NotImplementedError):
         # The last is what PyJWT has for a key whose `alg` is none.
