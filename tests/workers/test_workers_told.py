@@ -6,10 +6,13 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.workers.told_server import Told, told_server
 from tests.workers.workers_stage import PlacedClients, send_for, wait_for
 
 AT_ONCE_S = 1.0
+pytestmark = pytest.mark.alone  # how old what web knows may be is measured
 
 
 async def _watch(told: Told) -> None:
