@@ -173,7 +173,7 @@ import asyncio, os
 from penstock.web.programs.launcher import Launcher
 async def main():
     launcher = Launcher()
-    await launcher.start(["sleep", "73.3"], {"PATH": os.environ["PATH"]}, "x")
+    await launcher.start(["sleep", "73." + "3"], {"PATH": os.environ["PATH"]}, "x")
     await asyncio.sleep(0.5)
     print(launcher._guard.pid, flush=True)
     await asyncio.sleep(60)
@@ -187,13 +187,15 @@ def test_the_kernel_ends_a_program_when_nobody_is_left_to_do_it() -> None:
         guard = int(holder.stdout.readline())
         # So that it cannot notice the end of the guard.
         holder.send_signal(signal.SIGSTOP)
-        assert is_running("73.3")
-        os.kill(guard, signal.SIGKILL)
-        ends_at = time.monotonic() + 10
-        while is_running("73.3"):
-            assert time.monotonic() < ends_at
-            time.sleep(0.05)
-        holder.kill()
+        try:
+            assert is_running("73.3")
+            os.kill(guard, signal.SIGKILL)
+            ends_at = time.monotonic() + 10
+            while is_running("73.3"):
+                assert time.monotonic() < ends_at
+                time.sleep(0.05)
+        finally:
+            holder.kill()
 
 
 def test_programs_end_when_their_guard_is_killed_and_a_new_one_starts_more() -> None:
