@@ -168,6 +168,36 @@ def test_nothing_is_left_when_the_process_is_killed() -> None:
         time.sleep(0.05)
 
 
+ALONE = """
+import asyncio, os
+from penstock.web.programs.launcher import Launcher
+async def main():
+    launcher = Launcher()
+    await launcher.start(["sleep", "73." + "3"], {"PATH": os.environ["PATH"]}, "x")
+    await asyncio.sleep(0.5)
+    print(launcher._guard.pid, flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+def test_the_kernel_ends_a_program_when_nobody_is_left_to_do_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", ALONE], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        guard = int(holder.stdout.readline())
+        # So that it cannot notice the end of the guard.
+        holder.send_signal(signal.SIGSTOP)
+        try:
+            assert is_running("73.3")
+            os.kill(guard, signal.SIGKILL)
+            ends_at = time.monotonic() + 10
+            while is_running("73.3"):
+                assert time.monotonic() < ends_at
+                time.sleep(0.05)
+        finally:
+            holder.kill()
+
+
 def test_programs_end_when_their_guard_is_killed_and_a_new_one_starts_more() -> None:
     async def test(launcher: Launcher) -> None:
         first = await launcher.start(["sh", "-c", "sleep 66.6 & sleep 66.6"], ENVIRONMENT, "x")
