@@ -7,8 +7,9 @@ A segment begins at a key frame, at least `min_segment_ms` behind the last one; 
 of more than `max_segment_ms` is cut where a part begins. A part begins at a whole frame once the last one has at least
 85 % of the part target, which is what HLS allows; it begins with video if video comes in time, else with audio. The
 part target is chosen so that the frame rate fits: a ninth above the first whole number of frames that is near
-`part_ms`. A publication, a codec and a clock that jumped begin a segment with a discontinuity. A stream of video alone
-whose frames come at longer and longer distances is the one case in which parts grow beyond their target.
+`part_ms`. A publication, a codec and a clock that jumped begin a segment with a discontinuity. Parts are longer than their
+target only where no frame comes in time: pictures alone that become rarer, or that stall while sounds lie further apart
+than a seventh of the target.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,11 @@ PARTS_PER_SECOND: Final = 20
 _LEAST_PART: Final = 0.85
 _FIRST_PART: Final = 0.925
 """Of `part_ms`, so that a whole number of frames that falls just short of it counts."""
+_FIRST_WAIT: Final = 1.5
+"""Times `part_ms` that the first part may last to end at a picture: whoever begins with one can go on so."""
 _TARGET_HEADROOM: Final = 0.9
+_JITTER_MS: Final = 3
+"""By so much a picture may be late and still be waited for: times are rounded, and encoders not quite even."""
 _MAX_TARGET: Final = 5
 """Times `part_ms`: a stream that begins with a pause must not have such parts for ever."""
 _MAX_BACK_MS: Final = 1000
@@ -97,7 +102,7 @@ class Boundaries:
         self._codecs: dict[FrameKind, bytes] = {}
         self._segment_codecs: dict[FrameKind, bytes] = {}
         self._last_ms: dict[FrameKind, int] = {}
-        self._video_interval_ms: int | None = None
+        self._interval_ms: dict[FrameKind, int] = {}
 
     @property
     def _has_video(self) -> bool:
@@ -150,8 +155,8 @@ class Boundaries:
         last_ms = self._last_ms.get(kind)
         if last_ms is None and self._is_open and not _follows(self._segment_start_ms, timestamp_ms):
             return  # What one kind has of the time before the other jumped.
-        if last_ms is not None and kind is _VIDEO and 0 < timestamp_ms - last_ms <= _MAX_AHEAD_MS:
-            self._video_interval_ms = timestamp_ms - last_ms
+        if last_ms is not None and 0 < timestamp_ms - last_ms <= _MAX_AHEAD_MS:
+            self._interval_ms[kind] = timestamp_ms - last_ms
         self._last_ms[kind] = timestamp_ms
 
     def _begins_segment(self, kind: FrameKind, timestamp_ms: int, is_key: bool) -> bool:
@@ -193,12 +198,14 @@ class Boundaries:
         return True
 
     def _is_video_late(self, timestamp_ms: int) -> bool:
-        """Whether the next picture will come too late for this part, or should have come."""
-        if self._video_interval_ms is None or _VIDEO not in self._last_ms:
+        """Whether the next picture will come too late for this part: by its pace, or as it is overdue and no sound will
+        come in time either."""
+        if _VIDEO not in self._interval_ms or _VIDEO not in self._last_ms:
             return True
-        expected_ms = self._last_ms[_VIDEO] + self._video_interval_ms
-        target_ms = self.part_target_ms or self._rule.part_ms / _TARGET_HEADROOM
-        return timestamp_ms >= expected_ms or expected_ms - self._part_start_ms > target_ms
+        picture_ms = self._last_ms[_VIDEO] + self._interval_ms[_VIDEO]
+        sound_ms = timestamp_ms + self._interval_ms.get(_AUDIO, 0)
+        end_ms = self._part_start_ms + (self.part_target_ms or self._rule.part_ms * _FIRST_WAIT)
+        return picture_ms > end_ms or (timestamp_ms >= picture_ms + _JITTER_MS and sound_ms > end_ms)
 
     def _open_segment(self, kind: FrameKind, timestamp_ms: int) -> bool:
         """Begin a segment; whether with a discontinuity."""

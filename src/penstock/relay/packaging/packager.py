@@ -204,7 +204,8 @@ class Packager:
         ]
         boundary = part.boundary
         start_ms = boundary.timestamp_ms
-        end_ms = max((run.end_ms for run in runs), default=start_ms)
+        # At the end of all, pictures tell the length, if there are any: that of other parts is theirs too.
+        end_ms = runs[0].end_ms if runs else start_ms
         if next_ms is not None:
             end_ms = next_ms
         elif following is not None and not runs:
