@@ -7,9 +7,9 @@ A segment begins at a key frame, at least `min_segment_ms` behind the last one; 
 of more than `max_segment_ms` is cut where a part begins. A part begins at a whole frame once the last one has at least
 85 % of the part target, which is what HLS allows; it begins with video if video comes in time, else with audio. The
 part target is chosen so that the frame rate fits: a ninth above the first whole number of frames that is near
-`part_ms`. A publication, a codec and a clock that jumped begin a segment with a discontinuity. Parts are longer than their
-target only where no frame comes in time: pictures alone that become rarer, or that stall while sounds lie further apart
-than a seventh of the target.
+`part_ms`. A publication, a codec and a clock that jumped begin a segment with a discontinuity. Parts are longer than
+their target only where no frame comes in time: pictures alone that become rarer, or that stall while sounds lie further
+apart than a seventh of the target.
 """
 
 from dataclasses import dataclass
@@ -98,11 +98,18 @@ class Boundaries:
     def _begin(self) -> None:
         self._is_open = False
         self._part_start_ms = self._segment_start_ms = 0
+        self._quiet_until_ms = 0.0
+        """Before this time only a key frame or a jump can begin anything: nine of ten frames need no further look."""
         self._waits_since_ms: int | None = None
         self._codecs: dict[FrameKind, bytes] = {}
         self._segment_codecs: dict[FrameKind, bytes] = {}
         self._last_ms: dict[FrameKind, int] = {}
         self._interval_ms: dict[FrameKind, int] = {}
+
+    @property
+    def _least_part_ms(self) -> float:
+        target_ms = self.part_target_ms
+        return self._rule.part_ms * _FIRST_PART if target_ms is None else target_ms * _LEAST_PART
 
     @property
     def _has_video(self) -> bool:
@@ -116,6 +123,11 @@ class Boundaries:
         if is_setup:
             self._see_setup(frame)
             return None
+        last_ms = self._last_ms.get(kind)
+        if not is_key and last_ms is not None and last_ms < timestamp_ms < self._quiet_until_ms:
+            self._interval_ms[kind] = timestamp_ms - last_ms
+            self._last_ms[kind] = timestamp_ms
+            return None
         if kind not in self._codecs:
             self._codecs[kind] = _codec_bytes(kind, payload)
         is_segment_start = self._begins_segment(kind, timestamp_ms, is_key)
@@ -127,6 +139,7 @@ class Boundaries:
         self._part += 1
         self._part_index = 0 if is_segment_start else self._part_index + 1
         self._part_start_ms = timestamp_ms
+        self._quiet_until_ms = timestamp_ms + self._least_part_ms
         return Boundary(
             position,
             timestamp_ms,
@@ -145,6 +158,7 @@ class Boundaries:
         is_empty = len(frame.payload) <= _EMPTY_SETUP_BYTES
         if (kind, 0, PacketKind.SETUP) not in frame.setup_slots or (is_empty and kind is _AUDIO):
             return
+        self._quiet_until_ms = 0.0
         in_force = self._codecs.get(kind)
         self._codecs[kind] = frame.payload
         was_empty = in_force is not None and len(in_force) <= _EMPTY_SETUP_BYTES
@@ -186,13 +200,11 @@ class Boundaries:
 
     def _begins_part(self, kind: FrameKind, timestamp_ms: int) -> bool:
         length_ms = timestamp_ms - self._part_start_ms
-        target_ms = self.part_target_ms
-        least_ms = self._rule.part_ms * _FIRST_PART if target_ms is None else target_ms * _LEAST_PART
-        if length_ms < least_ms:
+        if length_ms < self._least_part_ms:
             return False
         if kind is _AUDIO and self._has_video and not self._is_video_late(timestamp_ms):
             return False
-        if target_ms is None:
+        if self.part_target_ms is None:
             wanted_ms = -int(-length_ms // _TARGET_HEADROOM)
             self.part_target_ms = min(max(wanted_ms, self._rule.part_ms), _MAX_TARGET * self._rule.part_ms)
         return True
