@@ -144,7 +144,7 @@ def test_sound_that_comes_back_after_a_pause_is_no_jump() -> None:
     frames = [
         frame
         for frame in steady(20)
-        if not (frame.kind is FrameKind.AUDIO and not frame.is_setup and 2000 < frame.timestamp_ms < 15_000)
+        if not (frame.kind is FrameKind.AUDIO and not frame.is_setup and 2000 < frame.timestamp_ms < 15_190)
     ]
     boundaries = stamped(frames)
     assert not any(boundary.is_discontinuous for boundary in boundaries)
@@ -159,6 +159,20 @@ def test_another_codec_begins_at_its_key_frame_however_soon() -> None:
         (0, False),
         (500, True),
     ]
+
+
+def test_another_codec_of_sound_alone_begins_at_once() -> None:
+    frames = [*steady(0.5, pictures=False), audio_setup(setup_messages.AAC_LC_44K1_MONO, 500), audio(512), audio(535)]
+    boundaries = stamped(frames)
+    assert [(each.timestamp_ms, each.is_discontinuous) for each in boundaries if each.part_index == 0] == [
+        (0, False),
+        (512, True),
+    ]
+
+
+def test_a_frame_of_the_time_before_a_jump_is_not_another_jump() -> None:
+    frames = [*steady(1), video(3_601_000, is_key=True), audio(1003), audio(3_601_010), video(3_601_033)]
+    assert sum(boundary.is_discontinuous for boundary in stamped(frames)) == 1
 
 
 def test_set_up_that_is_sent_again_changes_nothing() -> None:

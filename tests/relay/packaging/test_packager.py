@@ -64,6 +64,23 @@ def test_pictures_last_until_the_next_and_sounds_as_long_as_their_neighbours() -
     assert first.end == SegmentEnd(1795015685, 2000, is_gap=False)
 
 
+def test_pictures_at_an_odd_rate_leave_no_gap_between_parts() -> None:
+    pictures = samples_of(packaged(steady(5, rate=24)), 1, 0, 1)
+    assert all(before.dts + before.duration == after.dts for before, after in pairwise(pictures))
+    assert pictures[-1].dts + pictures[-1].duration == 2500
+
+
+def test_a_segment_without_a_key_frame_keeps_the_tracks_of_the_one_before() -> None:
+    setup = frame_of(FrameKind.VIDEO, 0, setup_messages.VP9_PROFILE0_360P30)
+    key = frame_of(FrameKind.VIDEO, 0, setup_messages.VP9_PROFILE0_KEY)
+    inter = [frame_of(FrameKind.VIDEO, at_ms, setup_messages.VP9_PROFILE0_INTER) for at_ms in range(40, 11_000, 40)]
+    stage = packaged([setup, key, *inter])
+    first, second = (segment.start for segment in stage.segments)
+    assert (first.is_independent, second.is_independent) == (True, False)
+    assert first.init is not None
+    assert second.init == first.init
+
+
 def test_a_segment_lasts_as_long_as_its_parts() -> None:
     stage = packaged(steady(7, rate=24))
     for segment in stage.segments:
@@ -268,6 +285,19 @@ def test_missing_boundaries_are_filled_with_gaps_of_the_right_numbers() -> None:
     ends = [segment.end.duration_ms for segment in stage.segments if segment.end]
     assert sum(ends[:3]) == 6000
     assert violations(playlists(stage, 3)) == []
+
+
+def test_a_segment_that_lost_its_first_messages_is_a_gap_though_others_of_its_first_part_are_there() -> None:
+    stage = Stage()
+    for frame in steady(2.1):
+        stage.append(frame)
+    stage.flush()
+    (batch,) = stage.follower.take()
+    torn = batch._replace(entries=batch.entries[5:], config=stage.log.config, dropped_messages=5)
+    packaged_parts = [each for each in stage.packager.take(torn, stage.stamped) if isinstance(each, PackagedPart)]
+    assert [part.is_gap for part in packaged_parts] == [True] * 10
+    (whole,) = (each for each in stage.packager.finish() if isinstance(each, PackagedPart))
+    assert not whole.is_gap
 
 
 def test_boundaries_missing_in_the_middle_of_a_segment_are_filled_too() -> None:

@@ -167,8 +167,6 @@ class Boundaries:
 
     def _see_time(self, kind: FrameKind, timestamp_ms: int) -> None:
         last_ms = self._last_ms.get(kind)
-        if last_ms is None and self._is_open and not _follows(self._segment_start_ms, timestamp_ms):
-            return  # What one kind has of the time before the other jumped.
         if last_ms is not None and 0 < timestamp_ms - last_ms <= _MAX_AHEAD_MS:
             self._interval_ms[kind] = timestamp_ms - last_ms
         self._last_ms[kind] = timestamp_ms
@@ -195,7 +193,8 @@ class Boundaries:
         return timestamp_ms - self._waits_since_ms >= _KEY_WAIT_MS
 
     def _has_jumped(self, kind: FrameKind, timestamp_ms: int) -> bool:
-        # Sound that comes back after a pause is where the pictures are.
+        # Sound and pictures jump one after the other, and that is one jump: the second is where the first is already.
+        # So is sound that comes back after a pause.
         return kind in self._last_ms and not any(_follows(last_ms, timestamp_ms) for last_ms in self._last_ms.values())
 
     def _begins_part(self, kind: FrameKind, timestamp_ms: int) -> bool:
@@ -222,9 +221,6 @@ class Boundaries:
     def _open_segment(self, kind: FrameKind, timestamp_ms: int) -> bool:
         """Begin a segment; whether with a discontinuity."""
         has_jumped = self._is_open and self._has_jumped(kind, timestamp_ms)
-        if has_jumped:
-            # Sound and pictures jump one after the other, and that is one jump.
-            self._last_ms.clear()
         is_new = not self._is_open or self._codecs != self._segment_codecs
         is_discontinuous = not self._is_first and (is_new or has_jumped)
         self._segment += 1
