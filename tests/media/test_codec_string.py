@@ -26,6 +26,8 @@ from tests.media import setup_messages
         (VideoCodec.HEVC, setup_messages.HEVC_MAIN_1080P30[5:], "hvc1.1.6.L120.90"),
         (VideoCodec.HEVC, setup_messages.HEVC_MAIN10_720P50[5:], "hvc1.2.4.L120.90"),
         (VideoCodec.HEVC, setup_messages.HEVC_REXT_362P25[5:], "hvc1.4.10.H123.9D.8"),
+        # MP4Box 1.0.1 gives this name to the file that libx265 made of 160x90.
+        (VideoCodec.HEVC, bytes.fromhex("01 01 60000000 900000000000 1e"), "hvc1.1.6.L30.90"),
         # Profile space 1, no constraints.
         (VideoCodec.HEVC, bytes.fromhex("0141 60000000 000000000000 5d"), "hvc1.A1.6.L93"),
         (VideoCodec.VP8, b"", None),
