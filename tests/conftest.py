@@ -39,6 +39,7 @@ COMPUTES: Final = (
     "pipeline/transforms/silver",
     "protocol",
     "relay",
+    "relay/packaging",
     "serve/connections",
     "serve/sending",
     "serve/streams",

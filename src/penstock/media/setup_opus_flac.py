@@ -21,6 +21,8 @@ _OPUS_RATE_HZ = 48000
 _FLAC_MAGIC = b"fLaC"
 _FLAC_STREAMINFO = 0
 _FLAC_STREAMINFO_BYTES = 34
+# The marker, then type and size of the block.
+_FLAC_HEADER_BYTES = 8
 
 
 def read_opus_setup(record: bytes) -> AudioSetup:
@@ -36,8 +38,11 @@ def read_opus_setup(record: bytes) -> AudioSetup:
     return AudioSetup(AudioCodec.OPUS, sample_rate_hz=_OPUS_RATE_HZ, channels=channels)
 
 
-def read_flac_setup(record: bytes) -> AudioSetup:
-    """Read the marker and the STREAMINFO block with its header."""
+def flac_streaminfo(record: bytes) -> bytes:
+    """The STREAMINFO out of a record, without its header."""
+    # FFmpeg 8.1 sends it bare, without the marker and the header that Enhanced RTMP asks for.
+    if len(record) == _FLAC_STREAMINFO_BYTES and not record.startswith(_FLAC_MAGIC):
+        return record
     if not record.startswith(_FLAC_MAGIC):
         raise MalformedMedia(_FLAC_LAYER, f"no marker in {len(record)} bytes")
     bits = BitReader(_FLAC_LAYER, record[4:])
@@ -45,6 +50,12 @@ def read_flac_setup(record: bytes) -> AudioSetup:
     block_type, size = bits.read(7), bits.read(24)
     if block_type != _FLAC_STREAMINFO or size != _FLAC_STREAMINFO_BYTES:
         raise MalformedMedia(_FLAC_LAYER, f"metadata block of type {block_type} and {size} bytes")
+    return record[_FLAC_HEADER_BYTES : _FLAC_HEADER_BYTES + _FLAC_STREAMINFO_BYTES]
+
+
+def read_flac_setup(record: bytes) -> AudioSetup:
+    """Read the marker and the STREAMINFO block with its header."""
+    bits = BitReader(_FLAC_LAYER, flac_streaminfo(record))
     bits.skip(16 + 16 + 24 + 24)  # smallest and largest block, smallest and largest frame
     sample_rate_hz, channels, bit_depth = bits.read(20), bits.read(3) + 1, bits.read(5) + 1
     bits.skip(36 + 128)  # sample count, MD5

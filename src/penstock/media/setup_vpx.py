@@ -24,11 +24,15 @@ _VP9_FRAME_MARKER = 2
 _VP9_RGB = 7
 
 
+def vpx_record(record: bytes) -> bytes:
+    """The record itself, which may have come in the box that MP4 has around it."""
+    # Without the box header these bytes would be profile 1, level 0 at a bit depth of 0.
+    return record[4:] if record.startswith(_BOX_VERSION_AND_FLAGS) else record
+
+
 def read_vpx_setup(codec: VideoCodec, record: bytes) -> VideoSetup:
     """Read a codec configuration record of VP9 or VP8."""
-    # Without the box header these bytes would be profile 1, level 0 at a bit depth of 0.
-    if record.startswith(_BOX_VERSION_AND_FLAGS):
-        record = record[4:]
+    record = vpx_record(record)
     if len(record) < _RECORD_BYTES:
         raise MalformedMedia(_LAYER, f"record of {len(record)} bytes")
     profile, level, bit_depth = record[0], record[1], record[2] >> 4

@@ -28,9 +28,15 @@ def read_payloads(segment: Segment, entries: list[Entry], chunk_size: int) -> It
         yield entry, payload_of(data[offset : offset + entry.encoded_bytes], entry, chunk_size)
 
 
+def payload_position(entry: Entry, offset: int, chunk_size: int) -> int:
+    """Where a byte of the payload lies, counted from the first byte of its message."""
+    extended_bytes = _extended_bytes(entry)
+    return _HEADER_BYTES + extended_bytes + offset + offset // chunk_size * (1 + extended_bytes)
+
+
 def payload_of(encoded: memoryview, entry: Entry, chunk_size: int) -> Payload:
     """What one encoded message carries; a copy only where chunk headers lie in between."""
-    extended_bytes = _EXTENDED_BYTES if entry.timestamp_ms & 0xFFFFFFFF >= EXTENDED else 0
+    extended_bytes = _extended_bytes(entry)
     body = encoded[_HEADER_BYTES + extended_bytes :]
     if len(body) == entry.payload_bytes:
         return body
@@ -41,3 +47,7 @@ def payload_of(encoded: memoryview, entry: Entry, chunk_size: int) -> Payload:
     if len(payload) != entry.payload_bytes:
         raise MisuseError(f"payload: {len(payload)} bytes, not {entry.payload_bytes}, at a chunk size of {chunk_size}")
     return payload
+
+
+def _extended_bytes(entry: Entry) -> int:
+    return _EXTENDED_BYTES if entry.timestamp_ms & 0xFFFFFFFF >= EXTENDED else 0

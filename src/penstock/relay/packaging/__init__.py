@@ -1,0 +1,1 @@
+"""A log as parts and segments of fragmented MP4, for HLS and live MP4."""
