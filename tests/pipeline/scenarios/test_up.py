@@ -175,13 +175,13 @@ def test_everything_that_landed_before_the_end_is_in_the_tables(told: Told) -> N
 
 
 def test_a_pipeline_whose_server_was_killed_ends_by_itself(told: Told, tmp_path: Path) -> None:
-    # All that landed is in the tables and nothing more lands, so no Java is needed to see it end.
     (tmp_path / "data").symlink_to(told.data)
     with up(tmp_path, config=CONFIG.replace("rotate_s = 2", "rotate_s = '1h'")) as started:
         started.program.wait_for_log("pipeline started", STARTS_WITHIN_S)
         (pipeline,) = started.children()
         started.program.process.kill()
-        assert left_running([pipeline], STARTS_WITHIN_S) == []
+        # What its worker landed in the end may come in time for a last run, with the start of Java.
+        assert left_running([pipeline], CYCLE_WITHIN_S) == []
 
 
 def wait_for_facts(started: Up, data: Path) -> None:
