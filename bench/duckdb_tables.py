@@ -155,7 +155,7 @@ WITH sampled AS (
         coalesce(start.at_us, stop.at_us - stop.duration_us, sampled.first_us) AS started_us,
         greatest(start.at_us, stop.at_us, sampled.last_us) AS seen_us
     FROM (SELECT boot_key, seq AS publication_seq, at_us, conn_id, app, stream, client, protocol, network, country,
-        asn, dimensions, publishing_type FROM facts('publish_started')) start
+        asn, dimensions, auth_subject, publishing_type FROM facts('publish_started')) start
     FULL JOIN (SELECT boot_key, split_part(publication_id, '-', -1)::BIGINT AS publication_seq, at_us, conn_id, app,
         stream, duration_us, reason, received_bytes, messages, video_frames, audio_frames, keyframes, timestamp_jumps
         FROM facts('publish_stopped')) stop USING (boot_key, publication_seq)
@@ -165,7 +165,7 @@ WITH sampled AS (
 SELECT server_id || '-' || boot_id || '-' || publication_seq AS publication_id, server_id, boot_id,
     coalesce(conn_id, conn_id_1) AS conn_id, coalesce(app, app_1, app_2) AS app,
     coalesce(stream, stream_1, stream_2) AS stream, client, protocol, network, country, asn, dimensions,
-    publishing_type, make_timestamp(started_us) AS started_at, make_timestamp(seen_us) AS last_seen_at,
+    auth_subject, publishing_type, make_timestamp(started_us) AS started_at, make_timestamp(seen_us) AS last_seen_at,
     CASE WHEN is_stopped OR is_ended_by_loss THEN make_timestamp(seen_us) END AS ended_at,
     NOT (is_stopped OR is_ended_by_loss) AS is_open,
     CASE WHEN is_ended_by_loss THEN 'server_lost' ELSE reason END AS end_reason,

@@ -48,8 +48,13 @@ _DIMENSIONS = (
     Column("asn", "bigint", "autonomous system of the peer's address; null: unknown or not looked up"),
     Column("dimensions", "string", "configured URL parameters as a JSON object of strings; null: none in the URL"),
 )
+_AUTH_SUBJECT = Column(
+    "auth_subject",
+    "string",
+    "who it was, as far as that was proved: a key's name, a token's subject, or what a callback answered",
+)
 _VALUE = _req("value", "string", "value of the dimension; unknown: it has none; other: too long, or beyond max_values")
-_DIMENSION = (_req("dimension", "string", "configured URL parameter, country or asn"), _VALUE)
+_DIMENSION = (_req("dimension", "string", "configured URL parameter, country, asn or auth_subject"), _VALUE)
 _VIEW_DIMENSION = (
     _req(
         "dimension",
@@ -88,6 +93,7 @@ SHARED: Final = (
     _HAS_NO_END,
     _MINUTE,
     *_DIMENSIONS,
+    _AUTH_SUBJECT,
     _VALUE,
     *_RECORDING,
     *_FILE,
@@ -118,6 +124,7 @@ PUBLICATIONS = (
     *_STREAM,
     *_PEER,
     *_DIMENSIONS,
+    _AUTH_SUBJECT,
     Column("publishing_type", "string", "live, record or append, as the client asked"),
     _req("started_at", "timestamp", "start"),
     _LAST_SEEN_AT,
@@ -148,11 +155,7 @@ VIEWS = (
     *_STREAM,
     *_PEER,
     *_DIMENSIONS,
-    Column(
-        "auth_subject",
-        "string",
-        "who it was, as far as that was proved: a key's name, a token's subject, or what a callback answered",
-    ),
+    _AUTH_SUBJECT,
     _req(
         "viewer_key",
         "string",
