@@ -297,13 +297,17 @@ VIEW_LAGS = (
 
 STREAM_EPISODES = (
     *_STREAM,
-    _req("kind", "string", "ingest_stalled, bitrate_collapse or av_drift"),
+    _req("kind", "string", "ingest_stalled, bitrate_collapse, keyframe_interval, av_drift or timestamp_jumps"),
     _req("started_at", "timestamp", "start of the first and end of the last bad sample, within one hour"),
     _req("ended_at", "timestamp", "start of the first and end of the last bad sample, within one hour"),
-    Column("least", "bigint", "lowest and highest bitrate in bit/s or A/V skew in ms; null for ingest_stalled"),
-    Column("most", "bigint", "lowest and highest bitrate in bit/s or A/V skew in ms; null for ingest_stalled"),
     Column(
-        "reference", "bigint", "median bitrate of the hour in bit/s, or largest drift in ms; null for ingest_stalled"
+        "least", "bigint", "lowest and highest bitrate in bit/s, key frame interval or A/V skew in ms; null: no figure"
+    ),
+    Column(
+        "most", "bigint", "lowest and highest bitrate in bit/s, key frame interval or A/V skew in ms; null: no figure"
+    ),
+    Column(
+        "reference", "bigint", "median bitrate of the hour in bit/s, largest drift in ms, or jumps; null: no figure"
     ),
 )
 
@@ -379,7 +383,12 @@ STREAM_HEALTH = (
 
 INCIDENTS = (
     *_STREAM,
-    _req("kind", "string", "ingest_stalled, bitrate_collapse, av_drift, viewer_exodus or reconnect_storm"),
+    _req(
+        "kind",
+        "string",
+        "ingest_stalled, bitrate_collapse, keyframe_interval, av_drift, timestamp_jumps, viewer_exodus"
+        " or reconnect_storm",
+    ),
     _req("started_at", "timestamp", "start"),
     _req("ended_at", "timestamp", "end; while it lasts, the newest sample that shows it"),
     _req("evidence", "string", "the figures that show it, in words"),

@@ -138,7 +138,7 @@ TABLES: Final[dict[str, Table]] = {
         Table(
             "rollup",
             "stream_episodes",
-            "one row per hour, stream, kind and run of consecutive bad samples",
+            "one row per hour, stream, kind and run of consecutive bad samples; of jumps, per sample with some",
             ("app", "stream", "kind", "started_at"),
             "hour",
             STREAM_EPISODES,

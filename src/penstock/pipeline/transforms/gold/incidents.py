@@ -6,12 +6,17 @@ long enough. Only episodes are sorted, and they are few.
 
     ingest_stalled     no bytes for at least 3 s
     bitrate_collapse   bitrate below 40 % of the stream's median of the hour for at least 10 s
+    keyframe_interval  video whose key frames are over 5 s apart, or without a second one, for at least 10 s
     av_drift           audio and video over 200 ms apart, or media time over 1 s per 10 minutes off the clock, for 10 s
+    timestamp_jumps    5 within a minute
     viewer_exodus      at least half of the viewers, and at least 5, leave within 2 minutes while the stream goes on
     reconnect_storm    5 publications within 5 minutes, or 20 joins in a minute and 3 joins per concurrent viewer
+
+The server finds those that are about what comes in while they last, by the same limits (`web/incidents`).
 """
 
 from collections.abc import Collection
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -19,13 +24,21 @@ from pyspark.sql import functions as F
 
 from penstock.pipeline.lake.hours import HOUR_US
 from penstock.pipeline.transforms.common import MINUTE_US, whole
-from penstock.pipeline.transforms.gold.stream_health import is_collapsed, is_drifted, is_skewed
+from penstock.pipeline.transforms.gold.stream_health import (
+    KEYFRAME_INTERVAL_MAX_MS,
+    is_collapsed,
+    is_drifted,
+    is_skewed,
+)
 from penstock.pipeline.transforms.histograms import bucket_column, middle_column
 from penstock.pipeline.transforms.times import SECOND_US, start_us
 
 STALL_MIN_US: Final = 3 * SECOND_US
 COLLAPSE_MIN_US: Final = 10 * SECOND_US
+KEYFRAMES_MIN_US: Final = 10 * SECOND_US
 DRIFT_MIN_US: Final = 10 * SECOND_US
+JUMPS: Final = 5
+JUMPS_WITHIN_US: Final = MINUTE_US
 EXODUS_MIN_VIEWERS: Final = 5
 STORM_PUBLICATIONS: Final = 5
 STORM_WITHIN_US: Final = 5 * MINUTE_US
@@ -33,16 +46,24 @@ STORM_JOINS: Final = 20
 STORM_JOINS_PER_VIEWER: Final = 3
 TOUCHING_US: Final = SECOND_US // 2
 """Episodes with a smaller gap are merged. Samples are about 1 s long, so one good sample still separates two."""
-_MIN_US: Final = {"ingest_stalled": STALL_MIN_US, "bitrate_collapse": COLLAPSE_MIN_US, "av_drift": DRIFT_MIN_US}
+_MIN_US: Final = {
+    "ingest_stalled": STALL_MIN_US,
+    "bitrate_collapse": COLLAPSE_MIN_US,
+    "keyframe_interval": KEYFRAMES_MIN_US,
+    "av_drift": DRIFT_MIN_US,
+}
+_JUMPED: Final = "timestamp_jumps"
 _STREAM: Final = ("app", "stream")
 
 
 def stream_episodes(seconds: DataFrame, publications: DataFrame) -> DataFrame:
-    """One row per stream, kind and run of consecutive bad samples, however short.
+    """One row per hour, stream, kind and run of consecutive bad samples, however short; of jumps, per sample with some.
 
-    Takes whole hours of seconds, and the publications that they belong to.
+    Takes whole hours of seconds, and the publications that they belong to. `hour_us` is that of the seconds, which a
+    row's start may lie before.
     """
-    return _joined(_bad_seconds(seconds, publications)).select(
+    runs = _joined(_bad_seconds(seconds, publications), "hour_us")
+    return runs.unionByName(_jumped_seconds(seconds)).select(
         *_STREAM,
         "kind",
         F.timestamp_micros("started_at_us").alias("started_at"),
@@ -50,6 +71,7 @@ def stream_episodes(seconds: DataFrame, publications: DataFrame) -> DataFrame:
         "least",
         "most",
         "reference",
+        "hour_us",
     )
 
 
@@ -58,8 +80,10 @@ def incidents(episodes: DataFrame, audience: DataFrame, publications: DataFrame,
 
     Takes the rows of these days and of the days next to them, so that an incident over midnight is complete.
     """
+    timed = _timed(episodes)
     episodes = (
-        _timed(episodes)
+        timed.where(F.col("kind") != _JUMPED)
+        .unionByName(_many_jumps(timed.where(F.col("kind") == _JUMPED)))
         .unionByName(_falls(audience, publications))
         .unionByName(_reconnects(publications))
         .unionByName(_join_storms(audience))
@@ -89,7 +113,7 @@ def _episode(kind: str, from_us: Column, upto_us: Column, figure: Column, refere
 
 
 def _bad_seconds(seconds: DataFrame, publications: DataFrame) -> DataFrame:
-    """Episodes of single samples: no data, a collapsed bitrate, or audio, video and clock apart."""
+    """Episodes of single samples: no data, a collapsed bitrate, few key frames, or audio, video and clock apart."""
     at_us = F.unix_micros("at")
     hourly = (*_STREAM, "hour_us")
     timed = seconds.select(
@@ -100,6 +124,8 @@ def _bad_seconds(seconds: DataFrame, publications: DataFrame) -> DataFrame:
         "interval_us",
         "bitrate_bps",
         "received_bytes",
+        _has_far_keyframes().alias("is_far"),
+        "keyframe_interval_ms",
         "av_skew_us",
         "drift_ms",
     )
@@ -111,7 +137,7 @@ def _bad_seconds(seconds: DataFrame, publications: DataFrame) -> DataFrame:
     may_drift = F.coalesce(is_drifted(F.col("drift_ms"), F.lit(0)), F.lit(False))
     suspects = (
         timed.join(_hour_medians(timed), [*hourly], "left")
-        .where(is_stalled | is_low | skewed | may_drift)
+        .where(is_stalled | is_low | F.col("is_far") | skewed | may_drift)
         .join(publications.select("publication_id", "started_at"), "publication_id", "left")
     )
     published_us = F.col("at_us") - F.coalesce(F.unix_micros("started_at"), F.col("at_us"))
@@ -125,9 +151,59 @@ def _bad_seconds(seconds: DataFrame, publications: DataFrame) -> DataFrame:
         F.when(
             is_low, _episode("bitrate_collapse", from_us, F.col("at_us"), F.col("bitrate_bps"), F.col("median_bps"))
         ),
+        F.when(
+            F.col("is_far"),
+            _episode("keyframe_interval", from_us, F.col("at_us"), F.col("keyframe_interval_ms"), none),
+        ),
         F.when(skewed | drifted, _episode("av_drift", from_us, F.col("at_us"), skew_ms, drift_ms)),
     )
-    return suspects.select(*_STREAM, F.inline(F.array_compact(episodes)))
+    return suspects.select(*hourly, F.inline(F.array_compact(episodes)))
+
+
+def _has_far_keyframes() -> Column:
+    """Whether video came, and its key frames are too far apart, or there was no second one yet."""
+    interval_ms = F.col("keyframe_interval_ms")
+    is_far = interval_ms.isNull() | (interval_ms > KEYFRAME_INTERVAL_MAX_MS)
+    # The row of an end never has an interval.
+    return ~F.col("is_last") & (F.col("fps_milli") > 0) & is_far
+
+
+def _jumped_seconds(seconds: DataFrame) -> DataFrame:
+    """Samples in which timestamps jumped, each by itself: how many come together is counted over the ends of hours."""
+    at_us, none = F.unix_micros("at"), F.lit(None).cast("bigint")
+    # Servers that have the stream may sample it at the same moment.
+    return (
+        seconds.where(~F.col("is_last") & (F.col("timestamp_jumps") > 0))
+        .groupBy(
+            *_STREAM,
+            start_us(at_us, HOUR_US).alias("hour_us"),
+            F.lit(_JUMPED).alias("kind"),
+            (at_us - F.col("interval_us")).alias("started_at_us"),
+        )
+        .agg(
+            F.max(at_us).alias("ended_at_us"),
+            F.first(none).alias("least"),
+            F.first(none).alias("most"),
+            F.sum("timestamp_jumps").alias("reference"),
+        )
+    )
+
+
+def _many_jumps(jumped: DataFrame) -> DataFrame:
+    """Samples by which there were many jumps within a minute, each from the first of those jumps on."""
+    ended_us = F.col("ended_at_us")
+    lately = Window.partitionBy(*_STREAM).orderBy(ended_us).rangeBetween(-JUMPS_WITHIN_US, 0)
+    counted = jumped.select(
+        *_STREAM,
+        F.min("started_at_us").over(lately).alias("first_us"),
+        "ended_at_us",
+        F.sum("reference").over(lately).alias("jumps"),
+    )
+    return (
+        counted.where(F.col("jumps") >= JUMPS)
+        .select(*_STREAM, _episode(_JUMPED, F.col("first_us"), ended_us, F.lit(None), F.col("jumps")).alias("episode"))
+        .select(*_STREAM, "episode.*")
+    )
 
 
 def _hour_medians(timed: DataFrame) -> DataFrame:
@@ -220,15 +296,16 @@ def _join_storms(audience: DataFrame) -> DataFrame:
     )
 
 
-def _joined(episodes: DataFrame) -> DataFrame:
-    """Episodes that touch, merged into one row (gaps and islands)."""
-    in_order = Window.partitionBy(*_STREAM, "kind").orderBy("started_at_us", "ended_at_us")
+def _joined(episodes: DataFrame, *within: str) -> DataFrame:
+    """Episodes of one stream and kind that touch, merged into one row (gaps and islands)."""
+    keys = (*_STREAM, *within, "kind")
+    in_order = Window.partitionBy(*keys).orderBy("started_at_us", "ended_at_us")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, -1)
     is_apart = F.col("started_at_us") > F.max("ended_at_us").over(so_far) + TOUCHING_US
     return (
         episodes.withColumn("is_apart", F.coalesce(is_apart, F.lit(True)).cast("bigint"))
         .withColumn("island", F.sum("is_apart").over(in_order.rowsBetween(Window.unboundedPreceding, 0)))
-        .groupBy(*_STREAM, "kind", "island")
+        .groupBy(*keys, "island")
         .agg(
             F.min("started_at_us").alias("started_at_us"),
             F.max("ended_at_us").alias("ended_at_us"),
@@ -258,7 +335,7 @@ def _is_long_enough() -> Column:
     too_short = [(F.col("kind") == kind) & (lasted_us < min_us) for kind, min_us in _MIN_US.items()]
     # A bitrate of 0 throughout is an ingest_stalled, and reported as that.
     is_stall = (F.col("kind") == "bitrate_collapse") & (F.col("most") == 0)
-    return ~(too_short[0] | too_short[1] | too_short[2] | is_stall)
+    return ~reduce(Column.__or__, too_short, is_stall)
 
 
 def _with_viewers(found: DataFrame, audience: DataFrame) -> DataFrame:
@@ -284,6 +361,9 @@ def _evidence() -> Column:
     )
     skew = F.when(most.isNotNull(), F.format_string("audio and video up to %d ms apart", most))
     drift = F.when(reference.isNotNull(), F.format_string("media time up to %d ms off the clock", reference))
+    far = F.format_string(
+        "key frames up to %d.%d s apart for ", whole(most, F.lit(1000)), whole(most % 1000, F.lit(100))
+    )
     publications = F.when(reference.isNotNull(), F.format_string("%d publications within 5 minutes", reference))
     joins = F.when(most.isNotNull(), F.format_string("%d joins within a minute", most))
     words = {
@@ -297,7 +377,9 @@ def _evidence() -> Column:
             ),
             seconds,
         ),
+        "keyframe_interval": F.concat(F.when(most.isNull(), F.lit("no second key frame for ")).otherwise(far), seconds),
         "av_drift": F.concat(F.concat_ws(" and ", skew, drift), F.lit(" for "), seconds),
+        _JUMPED: F.format_string("%d timestamp jumps within a minute", reference),
         "viewer_exodus": F.format_string("viewers fell from %d to %d", reference, least),
         "reconnect_storm": F.concat_ws(" and ", publications, joins),
     }
