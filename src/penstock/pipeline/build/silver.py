@@ -17,7 +17,7 @@ from penstock.pipeline.build.run import Run
 from penstock.pipeline.build.side_by_side import Step
 from penstock.pipeline.lake.hours import HOUR_US, runs_of, shifted
 from penstock.pipeline.transforms.common import hour_number, micros_of, whole
-from penstock.pipeline.transforms.gold.incidents import stream_episodes
+from penstock.pipeline.transforms.rollup.stream_episodes import stream_episodes
 from penstock.pipeline.transforms.rollup.view_lags import view_lags
 from penstock.pipeline.transforms.rollup.view_minutes import carry_of, view_minutes
 from penstock.pipeline.transforms.silver.connections import connections

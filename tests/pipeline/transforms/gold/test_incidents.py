@@ -5,7 +5,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.pipeline.transforms.gold.incidents import incidents, stream_episodes
+from penstock.pipeline.transforms.gold.incidents import incidents
+from penstock.pipeline.transforms.rollup.stream_episodes import stream_episodes
 from tests.pipeline.bronze_rows import assert_is_table
 from tests.pipeline.silver_rows import at, rows, shuffled, told
 

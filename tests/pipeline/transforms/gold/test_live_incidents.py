@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from penstock.pipeline.transforms.gold import incidents as gold
 from penstock.pipeline.transforms.gold import stream_health as gold_health
-from penstock.pipeline.transforms.gold.incidents import incidents, stream_episodes
+from penstock.pipeline.transforms.gold.incidents import incidents
 from penstock.pipeline.transforms.histograms import bucket_of, middle_of
+from penstock.pipeline.transforms.rollup.stream_episodes import TOUCHING_US, stream_episodes
 from penstock.web.incidents import episodes
 from penstock.web.incidents import incidents as live
 from penstock.web.incidents.incidents import Incidents
@@ -160,7 +161,7 @@ def test_what_is_found_live_is_what_gold_finds(spark: SparkSession) -> None:
 
 
 def test_limits_are_the_same() -> None:
-    assert episodes.TOUCHING_US == gold.TOUCHING_US
+    assert episodes.TOUCHING_US == TOUCHING_US
     assert live.MIN_US["ingest_stalled"] == gold.STALL_MIN_US
     assert live.MIN_US["bitrate_collapse"] == gold.COLLAPSE_MIN_US
     assert live.MIN_US["keyframe_interval"] == gold.KEYFRAMES_MIN_US
