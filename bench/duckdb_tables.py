@@ -155,7 +155,7 @@ WITH sampled AS (
         coalesce(start.at_us, stop.at_us - stop.duration_us, sampled.first_us) AS started_us,
         greatest(start.at_us, stop.at_us, sampled.last_us) AS seen_us
     FROM (SELECT boot_key, seq AS publication_seq, at_us, conn_id, app, stream, client, protocol, network, country,
-        asn, dimensions, publishing_type FROM facts('publish_started')) start
+        asn, dimensions, auth_subject, publishing_type FROM facts('publish_started')) start
     FULL JOIN (SELECT boot_key, split_part(publication_id, '-', -1)::BIGINT AS publication_seq, at_us, conn_id, app,
         stream, duration_us, reason, received_bytes, messages, video_frames, audio_frames, keyframes, timestamp_jumps
         FROM facts('publish_stopped')) stop USING (boot_key, publication_seq)
@@ -165,7 +165,7 @@ WITH sampled AS (
 SELECT server_id || '-' || boot_id || '-' || publication_seq AS publication_id, server_id, boot_id,
     coalesce(conn_id, conn_id_1) AS conn_id, coalesce(app, app_1, app_2) AS app,
     coalesce(stream, stream_1, stream_2) AS stream, client, protocol, network, country, asn, dimensions,
-    publishing_type, make_timestamp(started_us) AS started_at, make_timestamp(seen_us) AS last_seen_at,
+    auth_subject, publishing_type, make_timestamp(started_us) AS started_at, make_timestamp(seen_us) AS last_seen_at,
     CASE WHEN is_stopped OR is_ended_by_loss THEN make_timestamp(seen_us) END AS ended_at,
     NOT (is_stopped OR is_ended_by_loss) AS is_open,
     CASE WHEN is_ended_by_loss THEN 'server_lost' ELSE reason END AS end_reason,
@@ -434,7 +434,8 @@ FROM worded
 INCIDENTS = """
 WITH timed AS (
     SELECT app, stream, publication_id, epoch_us("at") AS at_us, epoch_us("at") // 3600000000 AS hour, interval_us,
-        bitrate_bps, received_bytes, av_skew_us, drift_ms FROM stream_seconds
+        bitrate_bps, received_bytes, av_skew_us, drift_ms, keyframe_interval_ms, timestamp_jumps, is_last,
+        NOT is_last AND fps_milli > 0 AND coalesce(keyframe_interval_ms > 5000, true) AS is_far FROM stream_seconds
 ), medians AS (
     SELECT app, stream, hour, middle(min(bucket)) AS median_bps FROM (
         SELECT app, stream, hour, bucket, sum(n) OVER (h ORDER BY bucket) * 2 >= sum(n) OVER h AS is_upper_half FROM (
@@ -463,6 +464,15 @@ WITH timed AS (
     SELECT app, stream, 'av_drift', at_us - interval_us, at_us, CASE WHEN is_skewed THEN abs(av_skew_us) // 1000 END,
         CASE WHEN is_off THEN abs(drift_ms) END FROM suspects WHERE is_skewed OR is_off
     UNION ALL
+    SELECT app, stream, 'keyframe_interval', at_us - interval_us, at_us, keyframe_interval_ms, NULL
+    FROM suspects WHERE is_far
+    UNION ALL
+    SELECT app, stream, 'timestamp_jumps', first_us, at_us, NULL, n FROM (
+        SELECT app, stream, at_us, min(at_us - interval_us) OVER w AS first_us, sum(timestamp_jumps) OVER w AS n
+        FROM timed WHERE NOT is_last AND timestamp_jumps > 0
+        WINDOW w AS (PARTITION BY app, stream ORDER BY at_us RANGE BETWEEN 60000000 PRECEDING AND CURRENT ROW))
+    WHERE n >= 5
+    UNION ALL
     SELECT app, stream, 'viewer_exodus', (minute - CASE WHEN before = greatest(before, earlier) THEN 1 ELSE 2 END)
         * 60000000, (minute + 1) * 60000000, now, greatest(before, earlier)
     FROM peaks JOIN publications USING (app, stream)
@@ -488,7 +498,7 @@ WITH timed AS (
         max(reference) AS reference
     FROM islands GROUP BY app, stream, kind, island
     HAVING NOT (kind = 'ingest_stalled' AND max(to_us) - min(from_us) < 3000000)
-        AND NOT (kind IN ('bitrate_collapse', 'av_drift') AND max(to_us) - min(from_us) < 10000000)
+        AND NOT (kind IN ('bitrate_collapse', 'keyframe_interval', 'av_drift') AND max(to_us) - min(from_us) < 10000000)
         AND NOT coalesce(kind = 'bitrate_collapse' AND max(figure) = 0, false)
 ), watched AS (
     SELECT f.*, coalesce(max(viewers_peak), 0) AS viewers FROM found f LEFT JOIN audience a
@@ -505,6 +515,11 @@ SELECT app, stream, kind, make_timestamp(from_us) AS started_at, make_timestamp(
     WHEN 'av_drift' THEN concat_ws(' and ', 'audio and video up to ' || most || ' ms apart',
         'media time up to ' || reference || ' ms off the clock') || ' for ' || (to_us - from_us) // 1000000 || '.'
         || (to_us - from_us) % 1000000 // 100000 || ' s'
+    WHEN 'keyframe_interval' THEN coalesce(
+        'key frames up to ' || most // 1000 || '.' || most % 1000 // 100 || ' s apart',
+        'no second key frame') || ' for ' || (to_us - from_us) // 1000000 || '.'
+        || (to_us - from_us) % 1000000 // 100000 || ' s'
+    WHEN 'timestamp_jumps' THEN reference || ' timestamp jumps within a minute'
     WHEN 'viewer_exodus' THEN 'viewers fell from ' || reference || ' to ' || least
     ELSE concat_ws(' and ', reference || ' publications within 5 minutes', most || ' joins within a minute') END
     AS evidence, viewers AS affected_viewers

@@ -253,6 +253,8 @@ class Dimensions(_Section):
     country_db: Annotated[Path | None, _or_none(PlainValidator(read_path))] = None
     """A database in MaxMind's format, on the machines that run the pipeline. The server does not read it."""
     asn_db: Annotated[Path | None, _or_none(PlainValidator(read_path))] = None
+    auth_subject: bool = True
+    """Audience and usage by whom a key, a token or a callback names. Gold keeps these names for good."""
     max_values: Annotated[int, _count(1, 10_000)] = 100
     """Of one dimension, stream and hour in gold; the rarer ones are counted together as `other`."""
 

@@ -35,7 +35,7 @@ _SPARK_SETTING = re.compile(r"spark\.[A-Za-z0-9._-]+=[^\x00-\x1f]*", re.ASCII)
 _ALLOWED_NETWORKS = 'should be networks or addresses, such as ["10.0.0.0/8", "::1"]'
 _PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
 _MAX_PARAMETERS = 8
-_OWN_DIMENSIONS = frozenset(("all", "client", "protocol", "server", "network", "country", "asn"))
+_OWN_DIMENSIONS = frozenset(("all", "client", "protocol", "server", "network", "country", "asn", "auth_subject"))
 _CREDENTIAL = re.compile(
     r"token|secret|password|passwd|signature|credential|jwt|(?<![a-z])(auth|key|pass|pwd|sig|sign)(?![a-z])|key$",
     re.ASCII | re.IGNORECASE,

@@ -87,6 +87,19 @@ def test_tables_come_to_what_the_platform_did(simulated: Simulated) -> None:
         assert pc.sum(of_stream["watched_us"]).as_py() == told.watched_us
 
 
+def test_usage_by_subject_comes_to_what_each_watched_and_sent(simulated: Simulated) -> None:
+    used = [row for row in simulated.rows("gold.usage_dimensions").to_pylist() if row["dimension"] == "auth_subject"]
+    told = simulated.truth.subjects
+    found = {
+        (row["app"], row["stream"], row["value"]): (row["watched_us"], row["egress_bytes"], row["ingress_bytes"])
+        for row in used
+        if row["value"] != "unknown"
+    }
+    assert found == {key: (each.watched_us, each.egress_bytes, each.ingress_bytes) for key, each in told.items()}
+    assert {"studio0", "studio1"} <= {subject for _, _, subject in told}
+    assert sum(row["watched_us"] for row in used) == pc.sum(simulated.rows("gold.usage")["watched_us"]).as_py()
+
+
 def test_what_went_wrong_is_found(simulated: Simulated) -> None:
     kinds = set(simulated.rows("gold.incidents")["kind"].to_pylist())
     assert kinds >= {"ingest_stalled", "bitrate_collapse", "av_drift", "reconnect_storm"}

@@ -231,6 +231,7 @@ def settings_of(config: "Config") -> "PipelineSettings":
             parameters=named.parameters,
             country_db=None if named.country_db is None else str(named.country_db.absolute()),
             asn_db=None if named.asn_db is None else str(named.asn_db.absolute()),
+            auth_subject=named.auth_subject,
             max_values=named.max_values,
         ),
         retention=RetentionSettings(

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from penstock.errors import PipelineError
 from penstock.pipeline.ops.erase import Erased, erase
 from tests.pipeline.landing_place import LIKE_A_GLOB, NOON_US, Place, fact
-from tests.pipeline.reports.rows import commit_files, table_of
+from tests.pipeline.reports.rows import commit_files, put_gold, table_of
 
 NOON = "2026-11-15T12"
 
@@ -53,7 +53,7 @@ def test_an_address_and_a_viewer_are_forgotten_and_counts_stay(tmp_path: Path, s
     before = {row[0]: row for row in place.rows("play_started", *columns)}
 
     erased = erase(spark, place.lake, place.landing, NOON_US, ip="::ffff:203.0.113.7")
-    assert erased == Erased(facts=4, views=2, landed_lines=5, quarantined_lines=1, hours=(NOON,))
+    assert erased == Erased(4, 2, publications=0, gold_rows=0, landed_lines=5, quarantined_lines=1, hours=(NOON,))
     after = {row[0]: row for row in place.rows("play_started", *columns)}
     assert (after[3], after[4]) == (before[3], before[4])
     assert [after[1][2:4], after[2][2:4]] == [(None, "203.0.113.0/24")] * 2
@@ -69,7 +69,7 @@ def test_an_address_and_a_viewer_are_forgotten_and_counts_stay(tmp_path: Path, s
     assert before[3][1].encode() in texts
 
     erased = erase(spark, place.lake, place.landing, NOON_US, viewer="alice")
-    assert erased == Erased(facts=1, views=1, landed_lines=1, quarantined_lines=0, hours=(NOON,))
+    assert erased == Erased(1, 1, publications=0, gold_rows=0, landed_lines=1, quarantined_lines=0, hours=(NOON,))
     assert [row[4] for row in place.rows("play_started", *columns)] == [None] * 4
     assert b"alice" not in texts_below(data)
     assert b'"203.0.113.77:1"' in landed.read_bytes()
@@ -79,6 +79,39 @@ def test_an_address_and_a_viewer_are_forgotten_and_counts_stay(tmp_path: Path, s
     rows = place.rows("play_started", *columns)
     assert erase(spark, place.lake, place.landing, NOON_US, viewer="nobody").facts == 0
     assert place.rows("play_started", *columns) == rows
+
+
+def test_a_subject_is_forgotten_where_it_published_and_what_it_used_is_still_counted(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    place = Place(tmp_path, spark)
+    place.land("edge-1-b1-1.jsonl", fact(1, "play_started"))
+    place.ingest()
+    folder = Path(place.lake.storage.root)
+    alice, bob = ({"publication_id": name, "auth_subject": name, "country": "DE"} for name in ("alice", "bob"))
+    commit_files(folder, {("silver.publications", NOON): table_of("silver.publications", alice, bob)})
+    for table in ("usage_dimensions", "audience_dimensions"):
+        put_gold(
+            folder,
+            table,
+            NOON[:10],
+            {"dimension": "auth_subject", "value": "alice", "egress_bytes": 5},
+            {"dimension": "auth_subject", "value": "bob", "egress_bytes": 6},
+            {"dimension": "campaign", "value": "alice", "egress_bytes": 7},
+        )
+
+    def told(table: str, *columns: str) -> list[tuple[Any, ...]]:
+        rows = place.lake.read(spark, place.lake.pin(table), table).select(*columns)
+        return sorted((tuple(row) for row in rows.collect()), key=repr)
+
+    erased = erase(spark, place.lake, place.landing, NOON_US, viewer="a:alice")
+    assert (erased.publications, erased.gold_rows) == (1, 2)
+    assert told("silver.publications", "auth_subject", "country") == [("bob", "DE"), (None, None)]
+    for table in ("gold.usage_dimensions", "gold.audience_dimensions"):
+        by_subject, by_bob, by_campaign = told(table, "egress_bytes", "dimension", "value")
+        assert (by_bob, by_campaign) == ((6, "auth_subject", "bob"), (7, "campaign", "alice"))
+        assert by_subject[:2] == (5, "auth_subject")
+        assert by_subject[2].startswith("erased:")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The ten questions of the guide, asked of a small lake and answered as written here."""
+"""The eleven questions of the guide, asked of a small lake and answered as written here."""
 
 import re
 from datetime import date
@@ -36,6 +36,11 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
     "Why do views end?": [("closed", 2, 0, 360.0), ("server_lost", 1, 1, 90.0)],
     "How long do people stay?": [("live", "stage", 4, 0.5, 0.25)],
     "What do we bill?": [("live", 6.0, 1.0, 30.0, 4.0, True), ("radio", 1.0, 0.0, 0.0, 0.0, False)],
+    "Who used how much?": [
+        ("anna", 4.0, 0.0, 40.0, True),
+        ("studio", 0.0, 2.0, 0.0, False),
+        ("unknown", 0.0, 1.0, 0.0, False),
+    ],
     "Which streams were not well, and what was wrong?": [
         ("live", "stage", "no data for 9 s", 2, "2026-11-15T20:05:00Z", "2026-11-15T20:06:00Z", 9)
     ],
@@ -88,6 +93,17 @@ def put_day(folder: Path) -> None:
         {**STAGE, **used, "egress_bps_p95": 4_000_000},
         {**RADIO, "egress_bytes": 1_000_000_000},
     )
+    anna = {"dimension": "auth_subject", "value": "anna", "egress_bytes": 2_000_000_000, "viewer_minutes": 20.0}
+    put_gold(
+        folder,
+        "usage_dimensions",
+        DAY,
+        {**STAGE, **anna},
+        {**RADIO, **anna, "is_estimated": True},
+        {**STAGE, **anna, "dimension": "country", "value": "DE"},
+        {**STAGE, "dimension": "auth_subject", "value": "studio", "ingress_bytes": 2_000_000_000},
+        {**STAGE, "dimension": "auth_subject", "value": "unknown", "ingress_bytes": 1_000_000_000},
+    )
     sick = {**STAGE, "verdict": "no data for 9 s", "viewers": 9}
     put_gold(
         folder,
@@ -121,9 +137,9 @@ def questions() -> dict[str, str]:
     return {found["question"]: found["query"] for found in QUESTION.finditer(GUIDE.read_text(encoding="utf-8"))}
 
 
-def test_there_are_ten_questions_and_each_has_an_answer_here() -> None:
+def test_there_are_eleven_questions_and_each_has_an_answer_here() -> None:
     assert list(questions()) == list(ANSWERS)
-    assert len(ANSWERS) == 10
+    assert len(ANSWERS) == 11
 
 
 @pytest.mark.parametrize("question", ANSWERS)

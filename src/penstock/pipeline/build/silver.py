@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from penstock.pipeline.build.plan import hours_with_views_of, sampled_before
 from penstock.pipeline.build.run import Run
 from penstock.pipeline.build.side_by_side import Step
-from penstock.pipeline.lake.hours import runs_of, shifted
-from penstock.pipeline.transforms.common import hour_number, micros_of
-from penstock.pipeline.transforms.gold.incidents import stream_episodes
+from penstock.pipeline.lake.hours import HOUR_US, runs_of, shifted
+from penstock.pipeline.transforms.common import hour_number, micros_of, whole
+from penstock.pipeline.transforms.rollup.stream_episodes import stream_episodes
 from penstock.pipeline.transforms.rollup.view_lags import view_lags
 from penstock.pipeline.transforms.rollup.view_minutes import carry_of, view_minutes
 from penstock.pipeline.transforms.silver.connections import connections
@@ -160,7 +160,9 @@ class Silver:
         for hours in self._runs_of_streams():
             published = run.read_present("silver.publications", hours)
             episodes = stream_episodes(run.read("silver.stream_seconds", hours), published)
-            run.replace("rollup.stream_episodes", episodes.withColumn("hour", hour_number("started_at")), hours)
+            # By the hour of its seconds: a run that begins with the hour has its start a little before.
+            placed = episodes.withColumn("hour", whole(F.col("hour_us"), F.lit(HOUR_US)))
+            run.replace("rollup.stream_episodes", placed, hours)
 
 
 def replace_by_start(run: Run, table: str, rows: DataFrame, time: str, starts: Collection[str]) -> None:

@@ -48,8 +48,13 @@ _DIMENSIONS = (
     Column("asn", "bigint", "autonomous system of the peer's address; null: unknown or not looked up"),
     Column("dimensions", "string", "configured URL parameters as a JSON object of strings; null: none in the URL"),
 )
+_AUTH_SUBJECT = Column(
+    "auth_subject",
+    "string",
+    "who it was, as far as that was proved: a key's name, a token's subject, or what a callback answered",
+)
 _VALUE = _req("value", "string", "value of the dimension; unknown: it has none; other: too long, or beyond max_values")
-_DIMENSION = (_req("dimension", "string", "configured URL parameter, country or asn"), _VALUE)
+_DIMENSION = (_req("dimension", "string", "configured URL parameter, country, asn or auth_subject"), _VALUE)
 _VIEW_DIMENSION = (
     _req(
         "dimension",
@@ -88,6 +93,7 @@ SHARED: Final = (
     _HAS_NO_END,
     _MINUTE,
     *_DIMENSIONS,
+    _AUTH_SUBJECT,
     _VALUE,
     *_RECORDING,
     *_FILE,
@@ -118,6 +124,7 @@ PUBLICATIONS = (
     *_STREAM,
     *_PEER,
     *_DIMENSIONS,
+    _AUTH_SUBJECT,
     Column("publishing_type", "string", "live, record or append, as the client asked"),
     _req("started_at", "timestamp", "start"),
     _LAST_SEEN_AT,
@@ -148,11 +155,7 @@ VIEWS = (
     *_STREAM,
     *_PEER,
     *_DIMENSIONS,
-    Column(
-        "auth_subject",
-        "string",
-        "who it was, as far as that was proved: a key's name, a token's subject, or what a callback answered",
-    ),
+    _AUTH_SUBJECT,
     _req(
         "viewer_key",
         "string",
@@ -294,13 +297,17 @@ VIEW_LAGS = (
 
 STREAM_EPISODES = (
     *_STREAM,
-    _req("kind", "string", "ingest_stalled, bitrate_collapse or av_drift"),
+    _req("kind", "string", "ingest_stalled, bitrate_collapse, keyframe_interval, av_drift or timestamp_jumps"),
     _req("started_at", "timestamp", "start of the first and end of the last bad sample, within one hour"),
     _req("ended_at", "timestamp", "start of the first and end of the last bad sample, within one hour"),
-    Column("least", "bigint", "lowest and highest bitrate in bit/s or A/V skew in ms; null for ingest_stalled"),
-    Column("most", "bigint", "lowest and highest bitrate in bit/s or A/V skew in ms; null for ingest_stalled"),
     Column(
-        "reference", "bigint", "median bitrate of the hour in bit/s, or largest drift in ms; null for ingest_stalled"
+        "least", "bigint", "lowest and highest bitrate in bit/s, key frame interval or A/V skew in ms; null: no figure"
+    ),
+    Column(
+        "most", "bigint", "lowest and highest bitrate in bit/s, key frame interval or A/V skew in ms; null: no figure"
+    ),
+    Column(
+        "reference", "bigint", "median bitrate of the hour in bit/s, largest drift in ms, or jumps; null: no figure"
     ),
 )
 
@@ -376,7 +383,12 @@ STREAM_HEALTH = (
 
 INCIDENTS = (
     *_STREAM,
-    _req("kind", "string", "ingest_stalled, bitrate_collapse, av_drift, viewer_exodus or reconnect_storm"),
+    _req(
+        "kind",
+        "string",
+        "ingest_stalled, bitrate_collapse, keyframe_interval, av_drift, timestamp_jumps, viewer_exodus"
+        " or reconnect_storm",
+    ),
     _req("started_at", "timestamp", "start"),
     _req("ended_at", "timestamp", "end; while it lasts, the newest sample that shows it"),
     _req("evidence", "string", "the figures that show it, in words"),

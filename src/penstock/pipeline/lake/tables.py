@@ -37,7 +37,7 @@ from penstock.pipeline.lake.table_columns import (
     Column,
 )
 
-TRANSFORMS_VERSION: Final = 4
+TRANSFORMS_VERSION: Final = 5
 
 SERVER_LOST: Final = "server_lost"
 """end_reason of what no fact ended: its server fell silent or was started again."""
@@ -138,7 +138,7 @@ TABLES: Final[dict[str, Table]] = {
         Table(
             "rollup",
             "stream_episodes",
-            "one row per hour, stream, kind and run of consecutive bad samples",
+            "one row per hour, stream, kind and run of consecutive bad samples; of jumps, per sample with some",
             ("app", "stream", "kind", "started_at"),
             "hour",
             STREAM_EPISODES,
@@ -162,7 +162,7 @@ TABLES: Final[dict[str, Table]] = {
         Table(
             "gold",
             "audience_dimensions",
-            "one row per stream, minute, configured dimension and value, over all servers",
+            "one row per stream, minute, dimension and value, over all servers",
             ("app", "stream", "minute", "dimension", "value"),
             "day",
             AUDIENCE_DIMENSIONS,
@@ -188,7 +188,7 @@ TABLES: Final[dict[str, Table]] = {
         Table(
             "gold",
             "usage_dimensions",
-            "one row per stream, UTC day, configured dimension and value",
+            "one row per stream, UTC day, dimension and value",
             ("app", "stream", "day", "dimension", "value"),
             "day",
             USAGE_DIMENSIONS,

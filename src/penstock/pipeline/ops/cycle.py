@@ -222,7 +222,8 @@ class Cycles:
         with self.lock("pipeline erase"):
             erased = erase(self.spark(), self.lake, self._landing, self._now_us(), viewer=viewer, ip=ip)
         self._progress.say(
-            f"erased: {erased.facts:,} facts, {erased.views:,} views, {erased.landed_lines:,} landed lines and"
+            f"erased: {erased.facts:,} facts, {erased.views:,} views, {erased.publications:,} publications,"
+            f" {erased.gold_rows:,} rows of gold, {erased.landed_lines:,} landed lines and"
             f" {erased.quarantined_lines:,} in quarantine"
         )
 

@@ -1,8 +1,9 @@
 """Forgetting one viewer or one address, wherever the lake knows them.
 
-Owns where they can be: facts in bronze, views, landing files, and lines in quarantine. A viewer's key is replaced by
-one drawn by chance, the same in all of its rows and kept nowhere else, so that there is no way back and every count
-stays true: nothing has to be computed anew. `_notes/erasures.jsonl` says when and how much was erased, not whom.
+Owns where they can be: facts in bronze, views, publications, usage and audience by subject, landing files, and lines in
+quarantine. A viewer's key is replaced by one drawn by chance, the same in all of its rows and kept nowhere else, and so
+is a subject in gold, so that there is no way back and every count stays true: nothing has to be computed anew.
+`_notes/erasures.jsonl` says when and how much was erased, not whom.
 
 Older versions of the tables that knew them are given up at once, so a query that runs meanwhile may fail. What a server
 is still writing has not landed yet and is not reached.
@@ -28,9 +29,10 @@ from penstock.errors import PipelineError
 from penstock.pipeline.ingest.identity import ERASED, hashed_key
 from penstock.pipeline.ingest.quarantine import quarantined_files
 from penstock.pipeline.ingest.salts import read_salts
+from penstock.pipeline.lake.dimensions import AUTH_SUBJECT
 from penstock.pipeline.lake.hours import day_of
 from penstock.pipeline.lake.lake import Lake, Wanted
-from penstock.pipeline.lake.layout import BRONZE
+from penstock.pipeline.lake.layout import BRONZE, DATE
 from penstock.pipeline.lake.storage import Storage
 from penstock.pipeline.ops.retention import KINDS_WITH_ADDRESS, without_address
 
@@ -39,6 +41,7 @@ _NOBODY: Final = "0.0.0.0:0"
 """Stands for an address in a landing file, where a fact has to have one."""
 _PLACED: Final = ("country", "asn", "dimensions")
 """What else may tell who it was."""
+_BY_SUBJECT: Final = ("gold.audience_dimensions", "gold.usage_dimensions")
 _PLAY_KINDS: Final = ("play_started", "play_stopped")
 
 
@@ -48,6 +51,8 @@ class Erased:
 
     facts: int
     views: int
+    publications: int
+    gold_rows: int
     landed_lines: int
     quarantined_lines: int
     hours: tuple[str, ...]
@@ -98,12 +103,17 @@ def erase(
             rows = _forgotten(lake.read(spark, bronze, BRONZE, wanted), person, markers)
             lake.rewrite(BRONZE, bronze, rows.coalesce(1), [file for file in bronze.files if wanted.takes(file)])
     held = _erase_views(spark, lake, person, markers) if markers else {}
+    published = _erase_publications(spark, lake, person) if person.names else {}
+    gold_rows = sum(_erase_subject(spark, lake, table, person) for table in _BY_SUBJECT if person.names)
     # The files that knew them are still there for those who read older versions.
-    for name in (BRONZE, "silver.views"):
-        lake.table(name).forget_history()
+    for name in (BRONZE, "silver.views", "silver.publications", *_BY_SUBJECT):
+        if lake.pin(name) is not None:
+            lake.table(name).forget_history()
     erased = Erased(
         sum(count for *_, count in parts),
         sum(held.values()),
+        sum(published.values()),
+        gold_rows,
         sum(_erase_landed(landing, file.path, person) for file in landing.find("") if file.path.endswith(".jsonl")),
         sum(_erase_quarantined(lake.storage, path, person) for path in quarantined_files(lake.storage)),
         tuple(sorted({hour for _, hour, _ in parts} | held.keys())),
@@ -114,21 +124,48 @@ def erase(
 
 def _erase_views(spark: SparkSession, lake: Lake, person: _Person, markers: dict[str, str]) -> dict[str, int]:
     """Give the person's views another name. The hours in which they began, and how many of each."""
-    views, table = lake.pin("silver.views"), "silver.views"
     is_meant = F.col("viewer_key").isin(*person.keys)
-    found = lake.read(spark, views, table).where(is_meant).groupBy("hour").count().collect()
+    another = {"viewer_key": F.coalesce(_marker(markers), "viewer_key")}
+    return _erase_sessions(spark, lake, "silver.views", is_meant, another)
+
+
+def _erase_publications(spark: SparkSession, lake: Lake, person: _Person) -> dict[str, int]:
+    """The same for what was published under the person's name."""
+    is_meant = F.coalesce(F.col("auth_subject").isin(*person.names), F.lit(False))
+    return _erase_sessions(spark, lake, "silver.publications", is_meant, {})
+
+
+def _erase_sessions(
+    spark: SparkSession, lake: Lake, table: str, is_meant: Column, another: dict[str, Column]
+) -> dict[str, int]:
+    pinned = lake.pin(table)
+    found = lake.read(spark, pinned, table).where(is_meant).groupBy("hour").count().collect()
     held = {row["hour"]: int(row["count"]) for row in found}
-    if views is not None and held:
+    if pinned is not None and held:
         hour = F.unix_timestamp("hour", "yyyy-MM-dd'T'HH") / 3600
-        rows = lake.read(spark, views, table, Wanted(hours=held)).withColumns(
+        rows = lake.read(spark, pinned, table, Wanted(hours=held)).withColumns(
             {
                 **{name: F.when(~is_meant, F.col(name)) for name in ("auth_subject", *_PLACED)},
-                "viewer_key": F.coalesce(_marker(markers), "viewer_key"),
+                **another,
                 "hour": hour.cast("bigint"),
             }
         )
-        lake.replace_hours(table, views, rows, held)
+        lake.replace_hours(table, pinned, rows, held)
     return held
+
+
+def _erase_subject(spark: SparkSession, lake: Lake, table: str, person: _Person) -> int:
+    """Give the person's rows of a gold table by dimensions another value. How many there were."""
+    pinned = lake.pin(table)
+    is_meant = (F.col("dimension") == AUTH_SUBJECT) & F.col("value").isin(*person.names)
+    found = lake.read(spark, pinned, table).where(is_meant).groupBy(F.col(DATE).cast("string")).count().collect()
+    if pinned is None or not found:
+        return 0
+    days = [row[0] for row in found]
+    another = F.when(is_meant, F.lit(f"{ERASED}:{secrets.token_hex(16)}")).otherwise(F.col("value"))
+    rows = lake.read(spark, pinned, table, Wanted(hours=[f"{day}T00" for day in days])).withColumn("value", another)
+    lake.replace_days(table, pinned, rows, days)
+    return sum(row[1] for row in found)
 
 
 def _ip_of(peer_addr: Column) -> Column:

@@ -207,6 +207,7 @@ class FactsOfPlan:
             **self._strings.stream(self._plan.publications.channel[told.of]),
             "publishing_type": same("live", len(of)),
             "dimensions": pa.nulls(len(of), pa.string()),
+            "auth_subject": self._strings.publisher(told.of),
         }
 
     def _publish_stopped(self, told: Told) -> dict[str, Column]:

@@ -139,6 +139,8 @@ class Plan:
     person_protocol: tuple[str, ...]
     person_viewer: tuple[str | None, ...]
     person_subject: tuple[str | None, ...]
+    stream_subject: tuple[str | None, ...]
+    """The name of the key by which a stream is published."""
 
 
 def boot_at(boots: tuple[Boot, ...], server: Ints, at_us: Ints) -> tuple[Ints, Ints]:

@@ -54,6 +54,7 @@ def make_plan(platform: Platform) -> Plan:
         person_protocol=tuple("rtmps" if each < 3 else "rtmp" for each in rng.integers(0, 10, people)),
         person_viewer=tuple(f"viewer{person}" if each in (0, 1, 2) else None for person, each in enumerate(named)),
         person_subject=tuple(f"account{person}" if each in (2, 3) else None for person, each in enumerate(named)),
+        stream_subject=tuple(None if each % 3 == 2 else f"studio{each}" for each in stream),
     )
 
 

@@ -42,6 +42,8 @@ class Strings:
         self._conn_app = pc.if_else(pc.is_valid(self._client), apps, None)
         self._viewer = pa.array([plan.person_viewer[person] for person in views.person], pa.string())
         self._subject = pa.array([plan.person_subject[person] for person in views.person], pa.string())
+        publishers = [plan.stream_subject[each] for each in plan.channels.stream[publications.channel]]
+        self._publisher = pa.array(publishers, pa.string())
         campaigns = [f'{{"campaign":"{each}"}}' for each in CAMPAIGNS]
         number = np.arange(len(views.boot)) % (len(CAMPAIGNS) + 1)
         self._dimensions = pa.array([*campaigns, None]).take(pa.array(number))
@@ -94,6 +96,10 @@ class Strings:
         """viewer and auth_subject."""
         rows = pa.array(view)
         return {"viewer": self._viewer.take(rows), "auth_subject": self._subject.take(rows)}
+
+    def publisher(self, publication: Ints) -> pa.Array:
+        """auth_subject of who publishes."""
+        return self._publisher.take(pa.array(publication))
 
     def dimensions(self, view: Ints) -> pa.Array:
         """What the URL says of where it came from; null for every fourth."""

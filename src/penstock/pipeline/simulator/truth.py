@@ -1,5 +1,6 @@
 """What the tables of a simulated platform should say, counted from the plan and not from facts."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,15 @@ class StreamTruth:
 
 
 @dataclass(frozen=True, slots=True)
+class SubjectTruth:
+    """What one subject watched of a stream, and what it sent as its publisher, as far as that was reported."""
+
+    watched_us: int
+    egress_bytes: int
+    ingress_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Truth:
     """Everything that was reported."""
 
@@ -33,6 +43,8 @@ class Truth:
     """Valid lines; a torn one is not counted."""
     streams: Mapping[tuple[str, str], StreamTruth]
     """By app and stream."""
+    subjects: Mapping[tuple[str, str, str], SubjectTruth]
+    """By app, stream and subject; without those whom nothing names."""
 
 
 def truth_of(plan: Plan, told: FactsOfPlan, facts: int) -> Truth:
@@ -52,7 +64,26 @@ def truth_of(plan: Plan, told: FactsOfPlan, facts: int) -> Truth:
             unreported_bytes=sum(sent_bytes for of, sent_bytes, _ in unreported if of == stream),
             unreported_us=sum(watched_us for of, _, watched_us in unreported if of == stream),
         )
-    return Truth(facts, streams)
+    return Truth(facts, streams, _subjects(plan, told))
+
+
+def _subjects(plan: Plan, told: FactsOfPlan) -> dict[tuple[str, str, str], SubjectTruth]:
+    watched_us, egress_bytes, ingress_bytes = (Counter[tuple[str, str, str]]() for _ in range(3))
+    names = list(zip(plan.stream_apps, plan.stream_names, strict=True))
+    for view in np.flatnonzero(told.is_play_told & (plan.views.outcome == WATCHED)).tolist():
+        subject = plan.person_subject[plan.views.person[view]]
+        if subject is not None:
+            key = (*names[plan.channels.stream[plan.views.channel[view]]], subject)
+            watched_us[key] += int(told.watched_us[view])
+            egress_bytes[key] += int(told.sent_bytes[view])
+    for publication, channel in enumerate(plan.publications.channel.tolist()):
+        stream = plan.channels.stream[channel]
+        if (subject := plan.stream_subject[stream]) is not None:
+            ingress_bytes[(*names[stream], subject)] += int(told.received_bytes[publication])
+    return {
+        key: SubjectTruth(watched_us[key], egress_bytes[key], ingress_bytes[key])
+        for key in (*watched_us, *ingress_bytes)
+    }
 
 
 def _unreported(plan: Plan, told: FactsOfPlan) -> Iterator[tuple[int, int, int]]:

@@ -13,7 +13,16 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from penstock.pipeline.lake.dimensions import ALL, ASN, COUNTRY, MAX_VALUE_CHARACTERS, OTHER, UNKNOWN, Dimensions
+from penstock.pipeline.lake.dimensions import (
+    ALL,
+    ASN,
+    AUTH_SUBJECT,
+    COUNTRY,
+    MAX_VALUE_CHARACTERS,
+    OTHER,
+    UNKNOWN,
+    Dimensions,
+)
 
 _PROVIDER: Final = """
 CASE WHEN endswith(network, '/24') THEN concat(substring_index(network, '.', 2), '.0.0/16')
@@ -22,7 +31,9 @@ CASE WHEN endswith(network, '/24') THEN concat(substring_index(network, '.', 2),
      ELSE network END
 """
 _OF_EVERY_VIEW: Final = {"client": "client", "protocol": "protocol", "server": "server_id", "network": _PROVIDER}
-_PLACES: Final = {COUNTRY: "country", ASN: "'AS' || asn"}
+_TOLD: Final = {COUNTRY: "country", ASN: "'AS' || asn", AUTH_SUBJECT: "auth_subject"}
+TOLD_BY: Final = ("country", "asn", "dimensions", "auth_subject")
+"""The columns of a view or publication that `named_values` reads."""
 VALUE: Final = ("app", "stream", "dimension", "value")
 """The name of one value of a dimension, of one stream."""
 
@@ -41,8 +52,8 @@ def value_names(views: DataFrame, dimensions: Dimensions) -> DataFrame:
 
 
 def named_values(dimensions: Dimensions) -> Column:
-    """Dimension and value of those in the configuration, for a row of silver.views or silver.publications."""
-    return _pairs(_named_values(dimensions))
+    """Dimension and value of those of audience and usage, for a row of silver.views or silver.publications."""
+    return _pairs(_values(dimensions, dimensions.named))
 
 
 def most_frequent(counted: DataFrame, within: tuple[str, ...], count: str, max_values: int) -> DataFrame:
@@ -56,13 +67,13 @@ def most_frequent(counted: DataFrame, within: tuple[str, ...], count: str, max_v
 
 def _all_values(dimensions: Dimensions) -> dict[str, Column]:
     of_every_view = {name: F.coalesce(F.expr(column), F.lit(UNKNOWN)) for name, column in _OF_EVERY_VIEW.items()}
-    return {ALL: F.lit(ALL), **of_every_view, **_named_values(dimensions)}
+    return {ALL: F.lit(ALL), **of_every_view, **_values(dimensions, dimensions.configured)}
 
 
-def _named_values(dimensions: Dimensions) -> dict[str, Column]:
+def _values(dimensions: Dimensions, names: tuple[str, ...]) -> dict[str, Column]:
     told = F.from_json("dimensions", "map<string,string>")
     found = {name: F.try_element_at(told, F.lit(name)) for name in dimensions.parameters}
-    found |= {name: F.expr(_PLACES[name]) for name in dimensions.named if name in _PLACES}
+    found |= {name: F.expr(_TOLD[name]) for name in names if name in _TOLD}
     return {name: F.coalesce(_bounded(value), F.lit(UNKNOWN)) for name, value in found.items()}
 
 

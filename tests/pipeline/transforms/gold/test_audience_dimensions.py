@@ -19,8 +19,9 @@ from tests.pipeline.bronze_rows import assert_is_table, collected
 from tests.pipeline.silver_rows import at, rows, shuffled, told
 
 HOURS = ["2026-11-15T20", "2026-11-15T21", "2026-11-15T22"]
-CAMPAIGN = Dimensions(parameters=("campaign",))
-BOTH = Dimensions(parameters=("campaign",), country_db="x")
+CAMPAIGN = Dimensions(parameters=("campaign",), auth_subject=False)
+SUBJECT = Dimensions()
+ALL = Dimensions(parameters=("campaign",), country_db="x")
 SECOND = 1_000_000
 
 
@@ -45,15 +46,15 @@ def minute(number: int, at_: datetime, sent_bytes: int, stream: str = "x") -> di
 
 VIEWS = [
     # Over the end of an hour, together with one that is the same viewer by another campaign.
-    view(1, at("20:59:30"), at("21:00:30"), "spring"),
-    view(2, at("20:59:00"), at("20:59:40"), "fall", viewer_key="v:1", country="FR"),
+    view(1, at("20:59:30"), at("21:00:30"), "spring", auth_subject="anna"),
+    view(2, at("20:59:00"), at("20:59:40"), "fall", viewer_key="v:1", country="FR", auth_subject="anna"),
     view(3, at("20:59:10"), at("20:59:50"), "spring", country="DE"),
     # To the very end of an hour, which is the first moment of the next.
     view(4, at("20:58:30"), at("21:00:00")),
     view(5, at("20:59:15"), at("20:59:15"), "fall", is_failed_start=True),
     view(6, at("21:58:30"), at("22:00:10"), "spring", ended_at=None, is_open=True, is_estimated=True),
     view(7, at("19:30:00"), at("20:00:30"), "winter", is_estimated=True, end_reason="server_lost"),
-    view(8, at("20:30:00"), at("20:30:00"), "winter"),
+    view(8, at("20:30:00"), at("20:30:00"), "winter", auth_subject="s" * 65),
 ]
 MINUTES = [
     minute(1, at("20:59:00"), 100),
@@ -117,14 +118,14 @@ def test_the_rarer_values_of_an_hour_are_one_audience(spark: SparkSession) -> No
 def test_values_of_a_dimension_add_up_to_the_audience(spark: SparkSession, max_values: int) -> None:
     views, minutes = given(spark)
     total = summed(audience(views, minutes, HOURS).collect(), ("stream", "minute"), SUMS)
-    found = audience_dimensions(views, minutes, HOURS, replace(BOTH, max_values=max_values)).collect()
+    found = audience_dimensions(views, minutes, HOURS, replace(ALL, max_values=max_values)).collect()
     by_dimension = summed(found, ("dimension", "stream", "minute"), SUMS)
-    assert by_dimension == {(name, *key): sums for name in BOTH.named for key, sums in total.items()}
+    assert by_dimension == {(name, *key): sums for name in ALL.named for key, sums in total.items()}
 
 
 def test_hours_are_the_same_one_by_one_and_in_whatever_order_rows_come(spark: SparkSession) -> None:
     views, minutes = given(spark)
-    bounded = replace(BOTH, max_values=1)
+    bounded = replace(ALL, max_values=1)
     whole = collected(audience_dimensions(views, minutes, HOURS, bounded))
     by_hour = []
     for hour in HOURS:
@@ -144,7 +145,7 @@ SECONDS = [
     second(at("20:20:00"), "p3", 7),
 ]
 PUBLICATIONS: list[dict[str, Any]] = [
-    {"publication_id": "p1", "dimensions": '{"campaign":"studio"}', "country": "DE"},
+    {"publication_id": "p1", "dimensions": '{"campaign":"studio"}', "country": "DE", "auth_subject": "studio"},
     {"publication_id": "p2", "dimensions": '{"campaign":"spring"}', "is_estimated": True},
 ]
 # The last is of a day that is not computed.
@@ -179,11 +180,22 @@ def test_usage_counts_for_the_values_of_viewers_and_publishers(spark: SparkSessi
     ]
 
 
+def test_usage_counts_for_the_subjects_of_viewers_and_publishers_without_being_configured(spark: SparkSession) -> None:
+    _, found = used(spark, SUBJECT)
+    columns = ("dimension", "value", "ingress_bytes", "egress_bytes", "watched_us", "is_estimated")
+    assert told(found, *columns) == [
+        ("auth_subject", "anna", 0, 700, 100 * SECOND, False),
+        ("auth_subject", "other", 0, 0, 0, False),
+        ("auth_subject", "studio", 1500, 0, 0, False),
+        ("auth_subject", "unknown", 37, 5664, 266 * SECOND, True),
+    ]
+
+
 @pytest.mark.parametrize("max_values", [1, 3, 100])
 def test_values_of_a_dimension_add_up_to_the_usage(spark: SparkSession, max_values: int) -> None:
-    total, found = (frame.collect() for frame in used(spark, replace(BOTH, max_values=max_values)))
+    total, found = (frame.collect() for frame in used(spark, replace(ALL, max_values=max_values)))
     amounts = ("ingress_bytes", "egress_bytes", "watched_us")
     of_all = summed(total, ("stream", "day"), amounts)
     by_dimension = summed(found, ("dimension", "stream", "day"), amounts)
-    assert by_dimension == {(name, *key): sums for name in BOTH.named for key, sums in of_all.items()}
+    assert by_dimension == {(name, *key): sums for name in ALL.named for key, sums in of_all.items()}
     assert max(Counter(row.dimension for row in found).values()) <= max_values + 1

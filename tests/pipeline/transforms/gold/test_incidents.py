@@ -5,7 +5,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.pipeline.transforms.gold.incidents import incidents, stream_episodes
+from penstock.pipeline.transforms.gold.incidents import incidents
+from penstock.pipeline.transforms.rollup.stream_episodes import stream_episodes
 from tests.pipeline.bronze_rows import assert_is_table
 from tests.pipeline.silver_rows import at, rows, shuffled, told
 
@@ -57,6 +58,16 @@ SECONDS = [
     *seconds("skew", at("20:00:00"), *[500] * 10, av_skew_us=-320_000),
     *seconds("drift", at("20:00:00"), *[500] * 12, drift_ms=1500),
     *seconds("old drift", at("20:00:00"), *[500] * 12, drift_ms=1500),
+    *seconds("far key frames", at("20:00:00"), *[500] * 10, fps_milli=25_000, keyframe_interval_ms=8340),
+    *seconds("one key frame", at("20:00:00"), *[500] * 12, fps_milli=25_000),
+    # The row of an end has no interval, and is no sign.
+    *seconds("near key frames", at("20:00:00"), *[500] * 9, fps_milli=25_000, keyframe_interval_ms=5000),
+    *seconds("near key frames", at("20:00:09"), 500, fps_milli=25_000, is_last=True, interval_us=11 * SECOND),
+    # Over the end of an hour; its samples are rows of two.
+    *seconds("jumps", at("20:59:57"), 500, 500, 500, timestamp_jumps=1),
+    *seconds("jumps", at("21:00:30"), 500, timestamp_jumps=2),
+    *seconds("few jumps", at("20:59:57"), 500, 500, 500, 500, timestamp_jumps=1),
+    *seconds("few jumps", at("21:00:10"), 500, timestamp_jumps=9, is_last=True),
     # Two servers have the stream and stall one after the other.
     *seconds("two servers", at("20:00:00"), 0, 0, publication_id="p1"),
     *seconds("two servers", at("20:00:01"), 0, 0, publication_id="p2"),
@@ -89,6 +100,9 @@ WANTED = [
     ("come and go", "reconnect_storm", "20:00:00", "20:01:00", "21 joins within a minute", 7),
     ("drift", "av_drift", "20:00:00", "20:00:12", "media time up to 1500 ms off the clock for 12.0 s", 0),
     ("exodus", "viewer_exodus", "20:01:00", "20:04:00", "viewers fell from 20 to 8", 20),
+    ("far key frames", "keyframe_interval", "20:00:00", "20:00:10", "key frames up to 8.3 s apart for 10.0 s", 0),
+    ("jumps", "timestamp_jumps", "20:59:57", "21:00:31", "5 timestamp jumps within a minute", 0),
+    ("one key frame", "keyframe_interval", "20:00:00", "20:00:12", "no second key frame for 12.0 s", 0),
     ("reconnects", "reconnect_storm", "20:00:00", "20:05:00", "6 publications within 5 minutes", 0),
     ("skew", "av_drift", "20:00:00", "20:00:10", "audio and video up to 320 ms apart for 10.0 s", 0),
     ("stall", "ingest_stalled", "20:00:01", "20:00:04", "nothing came for 3.0 s", 12),
@@ -110,6 +124,13 @@ def test_what_went_wrong_is_told_with_its_length_and_figures(spark: SparkSession
     found = incidents(stream_episodes(seconds_, publications), audience, publications, DAYS)
     assert_is_table(found, "gold.incidents")
     assert told(found, *COLUMNS) == WANTED
+
+
+def test_a_run_over_the_end_of_an_hour_is_a_row_of_each(spark: SparkSession) -> None:
+    over = seconds("stall", at("20:59:57.5"), 0, 0, 0, 0)
+    found = stream_episodes(rows(spark, "silver.stream_seconds", over), rows(spark, "silver.publications", []))
+    placed = [(row.hour_us // (3600 * SECOND) % 24, row.started_at.second) for row in found.collect()]
+    assert sorted(placed) == [(20, 57), (21, 59)]
 
 
 def test_incidents_do_not_depend_on_the_order_of_rows(spark: SparkSession) -> None:

@@ -1,7 +1,7 @@
 """The same clear cases, live and afterwards: what web finds while it happens is what gold finds in the tables.
 
-Live medians are over what has passed and gold's over the whole hour, so cases are clear in both. Of the kinds that gold
-has not, and of storms of viewers, which are not looked for live, nothing is compared.
+Live medians are over what has passed and gold's over the whole hour, so cases are clear in both. Of storms and exoduses
+of viewers, which are not looked for live, nothing is compared.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -11,18 +11,30 @@ from pyspark.sql import SparkSession
 
 from penstock.pipeline.transforms.gold import incidents as gold
 from penstock.pipeline.transforms.gold import stream_health as gold_health
-from penstock.pipeline.transforms.gold.incidents import incidents, stream_episodes
+from penstock.pipeline.transforms.gold.incidents import incidents
 from penstock.pipeline.transforms.histograms import bucket_of, middle_of
+from penstock.pipeline.transforms.rollup.stream_episodes import TOUCHING_US, stream_episodes
 from penstock.web.incidents import episodes
 from penstock.web.incidents import incidents as live
 from penstock.web.incidents.incidents import Incidents
 from penstock.web.incidents.median import LEAST_SAMPLES, HourMedian
-from penstock.web.incidents.second import COLLAPSE_PERCENT, DRIFT_MAX_MS, DRIFT_PER_MS, SKEW_MAX_MS, StreamSecond
+from penstock.web.incidents.second import (
+    COLLAPSE_PERCENT,
+    DRIFT_MAX_MS,
+    DRIFT_PER_MS,
+    KEYFRAME_INTERVAL_MAX_MS,
+    SKEW_MAX_MS,
+    StreamSecond,
+)
+from penstock.web.incidents.words import ADVICE
 from tests.pipeline.silver_rows import at, rows
 
 SECOND = 1_000_000
 START = at("20:00:00")
-ALL_KINDS = ("ingest_stalled", "bitrate_collapse", "av_drift", "reconnect_storm")
+ALL_KINDS = tuple(ADVICE)
+WELL = {"bps": 900_000, "fps": 25.0, "keyframe_ms": 2000}
+FAR = WELL | {"keyframe_ms": 5001}
+NO_SECOND = WELL | {"keyframe_ms": None}
 CASES: dict[str, list[dict[str, Any]]] = {
     "well": [{"bps": 4_000_000}] * 40,
     "stall": [{"bps": 4_000_000}] * 5 + [{"bps": 0}] * 4 + [{"bps": 4_000_000}] * 5,
@@ -34,6 +46,18 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "drift": [{"bps": 900_000, "drift_ms": -1500}] * 12 + [{"bps": 900_000, "drift_ms": 0}],
     "both": [{"bps": 900_000, "drift_ms": 2500, "skew_ms": -900}] * 15 + [{"bps": 900_000}],
     "stall to the end": [{"bps": 4_000_000}] * 5 + [{"bps": 0}] * 6,
+    "far key frames": [WELL] * 3 + [FAR] * 9 + [FAR | {"keyframe_ms": 9870}] * 3 + [WELL],
+    "key frames 5 s apart": [WELL | {"keyframe_ms": 5000}] * 15,
+    "one key frame": [NO_SECOND] * 12 + [WELL],
+    "one, then far": [NO_SECOND] * 8 + [FAR] * 4,
+    "far for a while": [FAR] * 9 + [WELL] + [FAR] * 9,
+    "far, with a pause": [FAR] * 6 + [FAR | {"fps": 0.0}] + [FAR] * 6,
+    "no video": [{"bps": 96_000}] * 15,
+    "jumps": [WELL] * 2 + [WELL | {"jumps": 2}] * 3 + [WELL] * 20 + [WELL | {"jumps": 1}] + [WELL] * 5,
+    "one jump of both tracks": [WELL] * 2 + [WELL | {"jumps": 2}] + [WELL] * 70 + [WELL | {"jumps": 4}],
+    "jumps a minute apart": [WELL | {"jumps": 4}, *[WELL] * 60, WELL | {"jumps": 1}],
+    "jumps within a minute": [WELL | {"jumps": 4}, *[WELL] * 59, WELL | {"jumps": 1}],
+    "jumps twice": [WELL | {"jumps": 5}, *[WELL] * 90, WELL | {"jumps": 7}],
 }
 PUBLISHED = {"storm": [0, 40, 80, 120, 160, 200], "few": [0, 60, 120, 180]}
 """When publications of a stream began, in seconds."""
@@ -51,9 +75,10 @@ def found_live() -> set[tuple[str, str, datetime, datetime, str]]:
                 start_us + (place + 1) * SECOND,
                 SECOND,
                 each["bps"],
-                fps=0.0,
-                interval_timestamp_jumps=0,
+                fps=each.get("fps", 0.0),
+                interval_timestamp_jumps=each.get("jumps", 0),
                 av_skew_ms=each.get("skew_ms"),
+                keyframe_interval_ms=each.get("keyframe_ms"),
                 media_ms=None if drift_ms is None else 60_000 + drift_ms,
                 wall_ms=None if drift_ms is None else 60_000,
             )
@@ -80,6 +105,9 @@ def found_in_gold(spark: SparkSession) -> set[tuple[str, str, datetime, datetime
             "bitrate_bps": each["bps"],
             "av_skew_us": None if each.get("skew_ms") is None else each["skew_ms"] * 1000,
             "drift_ms": each.get("drift_ms"),
+            "fps_milli": round(each.get("fps", 0.0) * 1000),
+            "keyframe_interval_ms": each.get("keyframe_ms"),
+            "timestamp_jumps": each.get("jumps", 0),
         }
         for stream, of_stream in CASES.items()
         for place, each in enumerate(of_stream)
@@ -116,6 +144,13 @@ def test_what_is_found_live_is_what_gold_finds(spark: SparkSession) -> None:
         ("both", "av_drift"),
         ("collapse", "bitrate_collapse"),
         ("drift", "av_drift"),
+        ("far key frames", "keyframe_interval"),
+        ("jumps", "timestamp_jumps"),
+        ("jumps twice", "timestamp_jumps"),
+        ("jumps twice", "timestamp_jumps"),
+        ("jumps within a minute", "timestamp_jumps"),
+        ("one key frame", "keyframe_interval"),
+        ("one, then far", "keyframe_interval"),
         ("skew", "av_drift"),
         ("stall", "ingest_stalled"),
         ("stall to the end", "ingest_stalled"),
@@ -126,10 +161,13 @@ def test_what_is_found_live_is_what_gold_finds(spark: SparkSession) -> None:
 
 
 def test_limits_are_the_same() -> None:
-    assert episodes.TOUCHING_US == gold.TOUCHING_US
+    assert episodes.TOUCHING_US == TOUCHING_US
     assert live.MIN_US["ingest_stalled"] == gold.STALL_MIN_US
     assert live.MIN_US["bitrate_collapse"] == gold.COLLAPSE_MIN_US
+    assert live.MIN_US["keyframe_interval"] == gold.KEYFRAMES_MIN_US
     assert live.MIN_US["av_drift"] == gold.DRIFT_MIN_US
+    assert (live.JUMPS, live.JUMPS_WITHIN_US) == (gold.JUMPS, gold.JUMPS_WITHIN_US)
+    assert KEYFRAME_INTERVAL_MAX_MS == gold_health.KEYFRAME_INTERVAL_MAX_MS
     assert (live.STORM_PUBLICATIONS, live.STORM_WITHIN_US) == (gold.STORM_PUBLICATIONS, gold.STORM_WITHIN_US)
     assert SKEW_MAX_MS * 1000 == gold_health.SKEW_MAX_US
     assert (DRIFT_MAX_MS, DRIFT_PER_MS) == (gold_health.DRIFT_MAX_MS, gold_health.DRIFT_PER_MS)

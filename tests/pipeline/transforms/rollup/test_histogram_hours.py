@@ -163,4 +163,4 @@ def test_values_of_every_dimension_add_up_to_all(spark: SparkSession, max_values
         totals.setdefault((row.stream, row.hour_at), set()).add(tuple(row[name] for name in amounts))
         assert row["values"] <= max_values + 1
     assert [len(each) for each in totals.values()] == [1, 1, 1]
-    assert len({row.dimension for row in found_rows}) == len(NAMED.named) + 5
+    assert len({row.dimension for row in found_rows}) == len(NAMED.configured) + 5

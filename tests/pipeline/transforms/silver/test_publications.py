@@ -17,6 +17,7 @@ FACTS = [
         country="DE",
         asn=64_500,
         dimensions='{"campaign":"spring"}',
+        auth_subject="studio",
     ),
     fact("stream_sample", 2, SECOND, boot_id="b2", publication_seq=1, received_bytes=100, viewers_sent_bytes=9),
     fact(
@@ -86,6 +87,7 @@ def test_a_publication_is_one_row_whatever_facts_are_left_of_it(spark: SparkSess
         "country": "DE",
         "asn": 64_500,
         "dimensions": '{"campaign":"spring"}',
+        "auth_subject": "studio",
         "publishing_type": "live",
         "started_at": clock("20:00:00"),
         "last_seen_at": clock("20:01:00"),

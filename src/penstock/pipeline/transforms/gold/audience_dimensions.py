@@ -1,4 +1,4 @@
-"""gold.audience_dimensions: the audience of each minute, broken down by the dimensions of the configuration.
+"""gold.audience_dimensions: the audience of each minute, broken down by configured dimensions and by subject.
 
 Counted as gold.audience is, for each value by itself, so that joins, leaves, watch time and bytes of all values of a
 dimension add up to those of the audience. Peaks and different viewers do not add up: values have their peaks at
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from penstock.pipeline.lake.dimensions import UNKNOWN, Dimensions
 from penstock.pipeline.lake.hours import HOUR_US
 from penstock.pipeline.transforms.common import MINUTE_US, VIEW
-from penstock.pipeline.transforms.dimensions import most_frequent, named_values
+from penstock.pipeline.transforms.dimensions import TOLD_BY, most_frequent, named_values
 from penstock.pipeline.transforms.gold.audience import AUDIENCE, STREAM, audience_by, egress, presences
 from penstock.pipeline.transforms.times import start_us, within_hours
 
@@ -41,7 +41,7 @@ def audience_dimensions(
 
 def _in_hours(views: DataFrame, hours: Collection[str]) -> DataFrame:
     """One row for each view that was let in, and hour: the part of its presence that lies in the hour."""
-    values = views.select(*VIEW, "country", "asn", "dimensions")
+    values = views.select(*VIEW, *TOLD_BY)
     first_us = start_us(F.col("started_at_us"), HOUR_US)
     # Who leaves at a full hour leaves in the hour that begins then.
     last_us = F.greatest(start_us(F.col("left_at_us"), HOUR_US), first_us)
@@ -68,7 +68,7 @@ def _in_hours(views: DataFrame, hours: Collection[str]) -> DataFrame:
 
 def _by_value(present: DataFrame, dimensions: Dimensions) -> DataFrame:
     """One row for each of these and dimension, with the value under which it counts."""
-    each = present.select("*", F.inline(named_values(dimensions))).drop("country", "asn", "dimensions")
+    each = present.select("*", F.inline(named_values(dimensions))).drop(*TOLD_BY)
     counted = each.groupBy(*_WITHIN, "value").agg(F.count("*").alias("views"))
     shown = most_frequent(counted, _WITHIN, "views", dimensions.max_values).drop("views")
     return each.join(shown, [*_WITHIN, "value"]).drop("value").withColumnRenamed("shown", "value")

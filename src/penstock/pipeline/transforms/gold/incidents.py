@@ -1,56 +1,49 @@
 """gold.incidents: what went wrong for how long, with the figures that show it.
 
-An episode is a time in which the condition of a kind holds: a bad sample, a minute, five minutes. Episodes of one
-stream and kind that touch are merged, whichever server or publication they come from, and are an incident if they last
-long enough. Only episodes are sorted, and they are few.
+An episode is a time in which the condition of a kind holds: a run of bad samples (`rollup.stream_episodes`), a minute,
+five minutes. Those of one stream and kind that touch are merged, and are an incident if they last long enough. Only
+episodes are sorted, and they are few.
 
     ingest_stalled     no bytes for at least 3 s
     bitrate_collapse   bitrate below 40 % of the stream's median of the hour for at least 10 s
+    keyframe_interval  video whose key frames are over 5 s apart, or without a second one, for at least 10 s
     av_drift           audio and video over 200 ms apart, or media time over 1 s per 10 minutes off the clock, for 10 s
+    timestamp_jumps    5 within a minute
     viewer_exodus      at least half of the viewers, and at least 5, leave within 2 minutes while the stream goes on
     reconnect_storm    5 publications within 5 minutes, or 20 joins in a minute and 3 joins per concurrent viewer
+
+The server finds those that are about what comes in while they last, by the same limits (`web/incidents`).
 """
 
 from collections.abc import Collection
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from penstock.pipeline.lake.hours import HOUR_US
 from penstock.pipeline.transforms.common import MINUTE_US, whole
-from penstock.pipeline.transforms.gold.stream_health import is_collapsed, is_drifted, is_skewed
-from penstock.pipeline.transforms.histograms import bucket_column, middle_column
+from penstock.pipeline.transforms.rollup.stream_episodes import JUMPED, episode, joined
 from penstock.pipeline.transforms.times import SECOND_US, start_us
 
 STALL_MIN_US: Final = 3 * SECOND_US
 COLLAPSE_MIN_US: Final = 10 * SECOND_US
+KEYFRAMES_MIN_US: Final = 10 * SECOND_US
 DRIFT_MIN_US: Final = 10 * SECOND_US
+JUMPS: Final = 5
+JUMPS_WITHIN_US: Final = MINUTE_US
 EXODUS_MIN_VIEWERS: Final = 5
 STORM_PUBLICATIONS: Final = 5
 STORM_WITHIN_US: Final = 5 * MINUTE_US
 STORM_JOINS: Final = 20
 STORM_JOINS_PER_VIEWER: Final = 3
-TOUCHING_US: Final = SECOND_US // 2
-"""Episodes with a smaller gap are merged. Samples are about 1 s long, so one good sample still separates two."""
-_MIN_US: Final = {"ingest_stalled": STALL_MIN_US, "bitrate_collapse": COLLAPSE_MIN_US, "av_drift": DRIFT_MIN_US}
+_MIN_US: Final = {
+    "ingest_stalled": STALL_MIN_US,
+    "bitrate_collapse": COLLAPSE_MIN_US,
+    "keyframe_interval": KEYFRAMES_MIN_US,
+    "av_drift": DRIFT_MIN_US,
+}
 _STREAM: Final = ("app", "stream")
-
-
-def stream_episodes(seconds: DataFrame, publications: DataFrame) -> DataFrame:
-    """One row per stream, kind and run of consecutive bad samples, however short.
-
-    Takes whole hours of seconds, and the publications that they belong to.
-    """
-    return _joined(_bad_seconds(seconds, publications)).select(
-        *_STREAM,
-        "kind",
-        F.timestamp_micros("started_at_us").alias("started_at"),
-        F.timestamp_micros("ended_at_us").alias("ended_at"),
-        "least",
-        "most",
-        "reference",
-    )
 
 
 def incidents(episodes: DataFrame, audience: DataFrame, publications: DataFrame, days: Collection[str]) -> DataFrame:
@@ -58,14 +51,16 @@ def incidents(episodes: DataFrame, audience: DataFrame, publications: DataFrame,
 
     Takes the rows of these days and of the days next to them, so that an incident over midnight is complete.
     """
+    timed = _timed(episodes)
     episodes = (
-        _timed(episodes)
+        timed.where(F.col("kind") != JUMPED)
+        .unionByName(_many_jumps(timed.where(F.col("kind") == JUMPED)))
         .unionByName(_falls(audience, publications))
         .unionByName(_reconnects(publications))
         .unionByName(_join_storms(audience))
     )
     is_of_days = F.to_date(F.timestamp_micros("started_at_us")).cast("string").isin(*days)
-    found = _joined(episodes).where(_is_long_enough() & is_of_days)
+    found = joined(episodes).where(_is_long_enough() & is_of_days)
     return _with_viewers(found, audience).select(
         *_STREAM,
         "kind",
@@ -76,75 +71,20 @@ def incidents(episodes: DataFrame, audience: DataFrame, publications: DataFrame,
     )
 
 
-def _episode(kind: str, from_us: Column, upto_us: Column, figure: Column, reference: Column) -> Column:
-    """An episode as a struct. Its evidence quotes the least and most of `figure`, and the most of `reference`."""
-    return F.struct(
-        F.lit(kind).alias("kind"),
-        from_us.alias("started_at_us"),
-        upto_us.alias("ended_at_us"),
-        figure.cast("bigint").alias("least"),
-        figure.cast("bigint").alias("most"),
-        reference.cast("bigint").alias("reference"),
-    )
-
-
-def _bad_seconds(seconds: DataFrame, publications: DataFrame) -> DataFrame:
-    """Episodes of single samples: no data, a collapsed bitrate, or audio, video and clock apart."""
-    at_us = F.unix_micros("at")
-    hourly = (*_STREAM, "hour_us")
-    timed = seconds.select(
+def _many_jumps(jumped: DataFrame) -> DataFrame:
+    """Samples by which there were many jumps within a minute, each from the first of those jumps on."""
+    ended_us = F.col("ended_at_us")
+    lately = Window.partitionBy(*_STREAM).orderBy(ended_us).rangeBetween(-JUMPS_WITHIN_US, 0)
+    counted = jumped.select(
         *_STREAM,
-        "publication_id",
-        at_us.alias("at_us"),
-        start_us(at_us, HOUR_US).alias("hour_us"),
-        "interval_us",
-        "bitrate_bps",
-        "received_bytes",
-        "av_skew_us",
-        "drift_ms",
+        F.min("started_at_us").over(lately).alias("first_us"),
+        "ended_at_us",
+        F.sum("reference").over(lately).alias("jumps"),
     )
-    # How much drift is allowed grows with the age of the publication. Only rows over the smallest allowance need to
-    # know that age, so only they are joined.
-    is_stalled = F.col("received_bytes") == 0
-    is_low = F.coalesce(is_collapsed(F.col("bitrate_bps"), F.col("median_bps")), F.lit(False))
-    skewed = F.coalesce(is_skewed(F.col("av_skew_us")), F.lit(False))
-    may_drift = F.coalesce(is_drifted(F.col("drift_ms"), F.lit(0)), F.lit(False))
-    suspects = (
-        timed.join(_hour_medians(timed), [*hourly], "left")
-        .where(is_stalled | is_low | skewed | may_drift)
-        .join(publications.select("publication_id", "started_at"), "publication_id", "left")
-    )
-    published_us = F.col("at_us") - F.coalesce(F.unix_micros("started_at"), F.col("at_us"))
-    drifted = F.coalesce(is_drifted(F.col("drift_ms"), published_us), F.lit(False))
-    from_us = F.col("at_us") - F.col("interval_us")
-    skew_ms = F.when(skewed, whole(F.abs("av_skew_us"), F.lit(1000)))
-    drift_ms = F.when(drifted, F.abs("drift_ms"))
-    none = F.lit(None)
-    episodes = F.array(
-        F.when(is_stalled, _episode("ingest_stalled", from_us, F.col("at_us"), none, none)),
-        F.when(
-            is_low, _episode("bitrate_collapse", from_us, F.col("at_us"), F.col("bitrate_bps"), F.col("median_bps"))
-        ),
-        F.when(skewed | drifted, _episode("av_drift", from_us, F.col("at_us"), skew_ms, drift_ms)),
-    )
-    return suspects.select(*_STREAM, F.inline(F.array_compact(episodes)))
-
-
-def _hour_medians(timed: DataFrame) -> DataFrame:
-    """One row per stream and hour: the median bitrate of samples with data, from a histogram."""
-    hourly = (*_STREAM, "hour_us")
-    counted = (
-        timed.where(F.col("received_bytes") > 0)
-        .groupBy(*hourly, bucket_column(F.col("bitrate_bps")).alias("bucket"))
-        .agg(F.count("*").alias("count"))
-    )
-    spread = Window.partitionBy(*hourly)
-    upto, total = F.sum("count").over(spread.orderBy("bucket")), F.sum("count").over(spread)
     return (
-        counted.withColumn("is_upper_half", upto * 2 >= total)
-        .where("is_upper_half")
-        .groupBy(*hourly)
-        .agg(middle_column(F.min("bucket")).alias("median_bps"))
+        counted.where(F.col("jumps") >= JUMPS)
+        .select(*_STREAM, episode(JUMPED, F.col("first_us"), ended_us, F.lit(None), F.col("jumps")).alias("episode"))
+        .select(*_STREAM, "episode.*")
     )
 
 
@@ -176,7 +116,7 @@ def _falls(audience: DataFrame, publications: DataFrame) -> DataFrame:
         peaks.where(is_fall)
         .join(going_on, [*_STREAM])
         .where(spans)
-        .select(*_STREAM, _episode("viewer_exodus", high_us, upto_us, F.col("now"), most).alias("episode"))
+        .select(*_STREAM, episode("viewer_exodus", high_us, upto_us, F.col("now"), most).alias("episode"))
         .select(*_STREAM, "episode.*")
     )
 
@@ -199,7 +139,7 @@ def _reconnects(publications: DataFrame) -> DataFrame:
         counted.where(F.col("publications") >= STORM_PUBLICATIONS)
         .select(
             *_STREAM,
-            _episode("reconnect_storm", F.col("first_us"), started_us, F.lit(None), F.col("publications")).alias(
+            episode("reconnect_storm", F.col("first_us"), started_us, F.lit(None), F.col("publications")).alias(
                 "episode"
             ),
         )
@@ -214,29 +154,9 @@ def _join_storms(audience: DataFrame) -> DataFrame:
     return (
         audience.where(is_storm)
         .select(
-            *_STREAM, _episode("reconnect_storm", minute_us, minute_us + MINUTE_US, joins, F.lit(None)).alias("episode")
+            *_STREAM, episode("reconnect_storm", minute_us, minute_us + MINUTE_US, joins, F.lit(None)).alias("episode")
         )
         .select(*_STREAM, "episode.*")
-    )
-
-
-def _joined(episodes: DataFrame) -> DataFrame:
-    """Episodes that touch, merged into one row (gaps and islands)."""
-    in_order = Window.partitionBy(*_STREAM, "kind").orderBy("started_at_us", "ended_at_us")
-    so_far = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    is_apart = F.col("started_at_us") > F.max("ended_at_us").over(so_far) + TOUCHING_US
-    return (
-        episodes.withColumn("is_apart", F.coalesce(is_apart, F.lit(True)).cast("bigint"))
-        .withColumn("island", F.sum("is_apart").over(in_order.rowsBetween(Window.unboundedPreceding, 0)))
-        .groupBy(*_STREAM, "kind", "island")
-        .agg(
-            F.min("started_at_us").alias("started_at_us"),
-            F.max("ended_at_us").alias("ended_at_us"),
-            F.min("least").alias("least"),
-            F.max("most").alias("most"),
-            F.max("reference").alias("reference"),
-        )
-        .drop("island")
     )
 
 
@@ -258,7 +178,7 @@ def _is_long_enough() -> Column:
     too_short = [(F.col("kind") == kind) & (lasted_us < min_us) for kind, min_us in _MIN_US.items()]
     # A bitrate of 0 throughout is an ingest_stalled, and reported as that.
     is_stall = (F.col("kind") == "bitrate_collapse") & (F.col("most") == 0)
-    return ~(too_short[0] | too_short[1] | too_short[2] | is_stall)
+    return ~reduce(Column.__or__, too_short, is_stall)
 
 
 def _with_viewers(found: DataFrame, audience: DataFrame) -> DataFrame:
@@ -284,6 +204,9 @@ def _evidence() -> Column:
     )
     skew = F.when(most.isNotNull(), F.format_string("audio and video up to %d ms apart", most))
     drift = F.when(reference.isNotNull(), F.format_string("media time up to %d ms off the clock", reference))
+    far = F.format_string(
+        "key frames up to %d.%d s apart for ", whole(most, F.lit(1000)), whole(most % 1000, F.lit(100))
+    )
     publications = F.when(reference.isNotNull(), F.format_string("%d publications within 5 minutes", reference))
     joins = F.when(most.isNotNull(), F.format_string("%d joins within a minute", most))
     words = {
@@ -297,7 +220,9 @@ def _evidence() -> Column:
             ),
             seconds,
         ),
+        "keyframe_interval": F.concat(F.when(most.isNull(), F.lit("no second key frame for ")).otherwise(far), seconds),
         "av_drift": F.concat(F.concat_ws(" and ", skew, drift), F.lit(" for "), seconds),
+        JUMPED: F.format_string("%d timestamp jumps within a minute", reference),
         "viewer_exodus": F.format_string("viewers fell from %d to %d", reference, least),
         "reconnect_storm": F.concat_ws(" and ", publications, joins),
     }

@@ -1,4 +1,4 @@
-"""gold.usage_dimensions: usage of a UTC day, broken down by the dimensions of the configuration.
+"""gold.usage_dimensions: usage of a UTC day, broken down by configured dimensions and by subject.
 
 Amounts of all values of a dimension add up to those of gold.usage. What is sent counts for the values of the viewers,
 what is received for those of the publishers. What a lost server had sent beyond the samples of its viewers is known of
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from penstock.pipeline.lake.dimensions import UNKNOWN, Dimensions
 from penstock.pipeline.transforms.common import MINUTE_US
-from penstock.pipeline.transforms.dimensions import most_frequent, named_values
+from penstock.pipeline.transforms.dimensions import TOLD_BY, most_frequent, named_values
 
 _STREAM: Final = ("app", "stream")
 _DAY: Final = (*_STREAM, "day", "dimension")
@@ -71,7 +71,7 @@ def _received(seconds: DataFrame, publications: DataFrame, dimensions: Dimension
         F.sum("received_bytes").alias("received_bytes")
     )
     known = publications.select(
-        "publication_id", "country", "asn", "dimensions", (F.col("is_estimated") & ~F.col("is_open")).alias("is_lost")
+        "publication_id", *TOLD_BY, (F.col("is_estimated") & ~F.col("is_open")).alias("is_lost")
     )
     return by_publication.join(known, "publication_id", "left").select(
         *_STREAM,

@@ -14,7 +14,7 @@ from penstock.pipeline.transforms.common import at, event_id, seq_of
 
 _PUBLICATION: Final = ["boot_key", "publication_seq"]
 _COUNTERS: Final = ("received_bytes", "messages", "video_frames", "audio_frames", "keyframes", "timestamp_jumps")
-_PUBLISHER: Final = ("client", "protocol", "network", "country", "asn", "dimensions")
+_PUBLISHER: Final = ("client", "protocol", "network", "country", "asn", "dimensions", "auth_subject")
 _OF_VIEWERS: Final = ("viewers_sent_bytes", "viewers_watched_us")
 
 
