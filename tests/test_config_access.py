@@ -133,6 +133,10 @@ def test_an_error_of_validation_repeats_no_value() -> None:
         ("http://u:p@127.0.0.1:9000/auth?t=1", "http://…@127.0.0.1:9000/auth?…"),
         ("jwks:https://u:p@b.example/keys", "jwks:https://…@b.example/keys"),
         ("spark.hadoop.fs.s3a.secret.key=x", "spark.hadoop.fs.s3a.secret.key=…"),
+        (f"studio:sha256:{'ab' * 32}:adobe:saltsalt:MTIzNDU2Nzg5MDEyMzQ1Ng==", f"studio:sha256:{'ab' * 32}:adobe:saltsalt:…"),
+        (f"studio:sha256:{'ab' * 32}", f"studio:sha256:{'ab' * 32}"),
+        ("rtmp://u:p@b.example/{app}/{stream}?key=x", "rtmp://…@b.example/{app}/{stream}?…"),
+        ("[f=flv]rtmp://a/b?key=x|[f=flv]rtmps://c/d?key=y", "[f=flv]rtmp://a/b?…|[f=flv]rtmps://c/d?…"),
         ("spark.executor.memory=4g", "spark.executor.memory=4g"),
     ],
 )
