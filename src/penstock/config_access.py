@@ -31,7 +31,7 @@ _MIN_HOOK_SECRET_BYTES: Final = 16
 MAX_HOOKS: Final = 32
 _ADOBE_LINE: Final = re.compile(r"(.*:sha256:[0-9a-f]{64}:adobe:[^:]*:).*", re.ASCII)
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^\s/?#|]*@)?([^\s?#|]*)(\?[^\s|]*)?", re.ASCII)
-"""Wherever it is in a text, of any scheme: programs are given addresses of streams, some of them several in one word."""
+"""Wherever it is in a text, of any scheme: programs are given addresses of streams, some of them several at once."""
 _SECRET_NAME: Final = re.compile(r"secret|password|passwd|token|credential|key", re.ASCII | re.IGNORECASE)
 
 

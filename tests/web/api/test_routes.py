@@ -221,6 +221,14 @@ def test_blocks_are_made_listed_and_lifted(tmp_path: Path) -> None:
     assert (tmp_path / "blocks.json").exists()
 
 
+def test_a_subject_with_a_slash_is_let_in_again(tmp_path: Path) -> None:
+    caller = Caller(tmp_path)
+    blocked = caller.ask("/api/v1/blocks", "POST", json={"subject": "studio/anna", "for_s": 60})
+    assert blocked.json()["id"] == "subject:studio/anna"
+    assert caller.ask("/api/v1/blocks/subject:studio%2Fanna", "DELETE").status_code == 204
+    assert caller.json("/blocks")["items"] == []
+
+
 @pytest.mark.parametrize(
     "order",
     [
