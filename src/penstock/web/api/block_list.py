@@ -113,8 +113,8 @@ def _read(path: Path) -> _Saved:
     try:
         saved = msgspec.json.decode(path.read_bytes(), type=_Saved)
         # Somebody may have written it by hand.
-        saved.addresses = {normal_address(address): ends_at for address, ends_at in saved.addresses.items()}
-        return saved
+        addresses = {normal_address(address): ends_at for address, ends_at in saved.addresses.items()}
+        return _Saved(addresses, saved.subjects)
     except FileNotFoundError:
         return _Saved()
     except (OSError, ValueError, msgspec.MsgspecError) as error:
