@@ -73,6 +73,7 @@ def test_a_rule_for_keys_stands_without_any_so_that_the_last_one_can_be_removed(
     assert Config.model_validate({"access": access}).access["live"].keys == ()
 
 
+KEY_LINE = f"studio:sha256:{'ab' * 32}"
 WHSEC = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
@@ -133,6 +134,10 @@ def test_an_error_of_validation_repeats_no_value() -> None:
         ("http://u:p@127.0.0.1:9000/auth?t=1", "http://…@127.0.0.1:9000/auth?…"),
         ("jwks:https://u:p@b.example/keys", "jwks:https://…@b.example/keys"),
         ("spark.hadoop.fs.s3a.secret.key=x", "spark.hadoop.fs.s3a.secret.key=…"),
+        (f"{KEY_LINE}:adobe:saltsalt:MTIzNDU2Nzg5MDEyMzQ1Ng==", f"{KEY_LINE}:adobe:saltsalt:…"),
+        (KEY_LINE, KEY_LINE),
+        ("rtmp://u:p@b.example/{app}/{stream}?key=x", "rtmp://…@b.example/{app}/{stream}?…"),
+        ("[f=flv]rtmp://a/b?key=x|[f=flv]rtmps://c/d?key=y", "[f=flv]rtmp://a/b?…|[f=flv]rtmps://c/d?…"),
         ("spark.executor.memory=4g", "spark.executor.memory=4g"),
     ],
 )

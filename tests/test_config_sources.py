@@ -176,9 +176,9 @@ def test_what_is_wrong_in_the_file_is_told_in_one_line(tmp_path: Path, text: str
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("access = 5", "line 1: access = 5: should be a table"),
-        ("[access]\nlive = ['open']", "line 2: access.live = ['open']: should be a table"),
-        ("[access.live]\naliases = 5", "line 2: access.live.aliases = 5: should be a table"),
+        ("access = 5", "line 1: access: should be a table"),
+        ("[access]\nlive = ['open']", "line 2: access.live: should be a table"),
+        ("[access.live]\naliases = 5", "line 2: access.live.aliases: should be a table"),
         ("[access.live]\npubish = []", "line 2: access.live.pubish: unknown key; did you mean publish?"),
         (
             "[access.live]\npublish = ['jwt']",
@@ -209,6 +209,10 @@ def test_what_is_wrong_in_access_and_hooks_is_told_in_one_line(tmp_path: Path, t
         "[access.live]\nkeys = ['hunter2']",
         "[api]\nkeys = ['hunter2']",
         "[[hooks]]\nurl = 'hunter2'",
+        "[hooks]\nsecret = 'hunter2'",
+        "auth = 'hunter2'",
+        "[api]\n[access]\nkeys = 'hunter2'",
+        "[access.live.aliases]\nstudio = ['hunter2']",
         "[[hooks]]\nurl = 'https://a.example'\nsecret = 'hunter2'",
     ],
 )
@@ -247,6 +251,7 @@ def test_a_variable_with_a_line_break_in_its_name_stays_in_its_line() -> None:
         (b"\xff", "no TOML: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         (b"a = " + b"9" * 5000, "no TOML: "),
         (b"a = " + b"[" * 5000, "no TOML: "),
+        (b"[" + b"a." * 5000 + b"a]\n", "no TOML: "),
     ],
 )
 def test_a_file_that_is_no_toml_is_told_in_one_line(tmp_path: Path, data: bytes, reason: str) -> None:

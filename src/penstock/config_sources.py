@@ -154,14 +154,16 @@ def _read_text(data: bytes, shown: str) -> tuple[dict[str, Any], dict[Key, str]]
     try:
         text = data.decode()
         values = tomllib.loads(text)
-    # Besides its own error, tomllib lets through what int() and nesting without end give.
+        lines, keys = key_lines(text), list(_paths(values))
+    # Besides its own error, tomllib lets through what int() and nesting without end give; tables of dotted keys are
+    # nested without end by one line that it reads.
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{shown}: no TOML: {_clipped(' '.join(str(error).split()))}") from None
-    lines = key_lines(text)
-    origins = {key: f"{shown} line {lines[key]}" if key in lines else shown for key in _paths(values)}
+    origins = {key: f"{shown} line {lines[key]}" if key in lines else shown for key in keys}
     for key, origin in origins.items():
-        if _is_table(key) and not isinstance(_at(values, key), dict):
-            raise ConfigError(f"{origin}: {dotted(key)} = {_shown(_at(values, key))}: should be a table")
+        if _is_table(key) and not isinstance(found := _at(values, key), dict):
+            value = "" if may_hold_secret(key) else f" = {_shown(found)}"
+            raise ConfigError(f"{origin}: {dotted(key)}{value}: should be a table")
     return values, origins
 
 

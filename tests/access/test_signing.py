@@ -38,6 +38,11 @@ def test_names_count_decoded_however_they_were_sent() -> None:
     assert expiry(SignedPart(EXP, "", PLAY), path="live/a%20b") is not None
 
 
+@pytest.mark.parametrize("path", ["live/%61%20b", "liv%65/a%20b", "live%2Fa%20b", "live%2fa%20b", "live/a%2520b"])
+def test_a_link_is_for_one_stream_and_not_for_every_spelling_of_it(path: str) -> None:
+    assert expiry(SignedPart(EXP, "", PLAY), path=path) is None
+
+
 def test_any_of_the_secrets_verifies() -> None:
     assert expiry(SignedPart(EXP, "", PLAY), secrets=(b"new", SECRET)) is not None
     assert expiry(SignedPart(EXP, "", PLAY), secrets=(b"new",)) is None
@@ -96,3 +101,8 @@ def test_no_colon_of_an_address_is_left_for_ffmpeg_to_trip_over() -> None:
 def test_what_names_no_stream_is_not_signed(url: str) -> None:
     with pytest.raises(ValueError, match="should be rtmp://HOST/APP/STREAM"):
         sign_url(url, SECRET, "play", 1_800_000_600)
+
+
+def test_a_name_that_would_not_be_let_in_is_not_signed() -> None:
+    with pytest.raises(ValueError, match="should encode no letters"):
+        sign_url("rtmp://h/live/%6dain", SECRET, "play", 1_800_000_600)

@@ -12,6 +12,7 @@ LIMITS = HttpLimits(max_connections=2, request_s=10.0, answer_s=5.0, max_long_li
 class FakeConnection:
     def __init__(self) -> None:
         self.is_over = False
+        self.unsent_bytes = 0
         self.is_aborted = False
 
     def abort(self) -> None:
@@ -99,6 +100,21 @@ def test_a_long_answer_lasts_while_the_client_takes_it() -> None:
         desk.exchanges.progressed(exchange)
     assert not connection.is_aborted
     desk.wait(60.0)
+    assert connection.is_aborted
+
+
+def test_a_client_of_a_long_answer_that_has_more_written_than_it_takes_is_ended_at_once() -> None:
+    desk = Desk()
+    exchange, connection = desk.begin(1)
+    connection.unsent_bytes = 1024 * 1024 + 1
+    desk.wait(0.1)
+    assert not connection.is_aborted, "a short answer may be of any size"
+    assert desk.exchanges.stay_open(exchange)
+    connection.unsent_bytes = 1024 * 1024
+    desk.wait(0.1)
+    assert not connection.is_aborted
+    connection.unsent_bytes += 1
+    desk.wait(0.1)
     assert connection.is_aborted
 
 

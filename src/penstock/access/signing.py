@@ -16,6 +16,9 @@ from penstock.access.rules import PeerIp, ip_of
 
 # Seconds since 1970 far beyond anybody's life; more digits would be no time.
 _EXP: Final = re.compile(r"\d{1,12}", re.ASCII)
+_ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})", re.ASCII)
+_NEEDS_NO_ESCAPE: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
+"""RFC 3986, section 2.3, and the slash between app and stream."""
 _OWN_PARAMETERS: Final = frozenset(("exp", "ip", "sig"))
 
 
@@ -31,15 +34,25 @@ def expiry_of_signed(
     """When what this lets in ends; None: it does not let in."""
     sent = part.sig.encode("utf-8", "surrogateescape")
     is_signed = False
-    # RTMP clients send names as the URL has them, encoded or not; HTTP has them decoded.
     for secret in secrets:
-        for name in {path, unquote(path, errors="surrogateescape")}:
+        for name in _names_of(path):
             is_signed |= hmac.compare_digest(signature(secret, action, name, part.exp, part.ip).encode(), sent)
     is_for_peer = part.ip == "" or (peer is not None and ip_of(part.ip) == peer)
     if not is_signed or not is_for_peer or not _EXP.fullmatch(part.exp):
         return None
     expires_at = float(part.exp)
     return expires_at if now < expires_at else None
+
+
+def _names_of(path: str) -> set[str]:
+    """What a path may have been signed as.
+
+    RTMP clients send names as the URL has them, encoded or not; HTTP has them decoded. A name that is encoded without
+    need is another name, or one link would be for as many streams as there are spellings.
+    """
+    if any(int(each, 16) in _NEEDS_NO_ESCAPE for each in _ESCAPE.findall(path)):
+        return {path}
+    return {path, unquote(path, errors="surrogateescape")}
 
 
 def sign_url(url: str, secret: bytes, action: Action, expires_at: int, ip: str = "") -> str:
@@ -54,7 +67,10 @@ def sign_url(url: str, secret: bytes, action: Action, expires_at: int, ip: str =
     app, slash, stream = path.strip("/").rpartition("/")
     if not separator or scheme.lower() not in ("rtmp", "rtmps") or not host or not slash or not app or not stream:
         raise ValueError("should be rtmp://HOST/APP/STREAM or rtmps://HOST/APP/STREAM")
-    sig = signature(secret, action, unquote(f"{app}/{stream}"), str(expires_at), ip)
+    name = unquote(f"{app}/{stream}", errors="surrogateescape")
+    if name not in _names_of(f"{app}/{stream}"):
+        raise ValueError("should encode no letters, digits or slashes")
+    sig = signature(secret, action, name, str(expires_at), ip)
     kept = [each for each in query.split("&") if mark and each and each.partition("=")[0] not in _OWN_PARAMETERS]
     own = [f"exp={expires_at}", *([f"ip={quote(ip, safe='')}"] if ip else []), f"sig={sig}"]
     return f"{before}?{'&'.join([*kept, *own])}"

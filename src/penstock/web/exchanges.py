@@ -35,6 +35,8 @@ class HttpLimits:
     """Answers without an end of their own, counted apart from `max_connections`."""
     stalled_s: float = 60.0
     """How long such a client may take nothing of what it is sent."""
+    max_unsent_bytes: int = 1024 * 1024
+    """What may wait for such a client to take it. Its answer waits at 64 kB; what it pings for does not."""
 
 
 def stay_open(scope: Scope) -> bool:
@@ -62,6 +64,10 @@ class Connection(Protocol):
     @property
     def is_over(self) -> bool:
         """Closed, with everything sent."""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the client has not taken."""
 
     def abort(self) -> None:
         """End it at once."""
@@ -180,8 +186,11 @@ class Exchanges:
         for exchange, connection in list(self._open.items()):
             if connection.is_over:
                 self._forget(exchange)
-            elif now >= exchange.due:
+            elif now >= exchange.due or self._is_flooded(exchange, connection):
                 self._forget(exchange).abort()
+
+    def _is_flooded(self, exchange: Exchange, connection: Connection) -> bool:
+        return exchange.is_long_lived and connection.unsent_bytes > self._limits.max_unsent_bytes
 
     def abort_all(self) -> None:
         """The end of everything."""

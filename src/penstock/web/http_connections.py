@@ -58,10 +58,17 @@ class _Accepted(NamedTuple):
     """
 
     connection: socket.socket
+    transport: asyncio.Transport | None = None
 
     @property
     def is_over(self) -> bool:
         return self.connection.fileno() < 0
+
+    @property
+    def unsent_bytes(self) -> int:
+        if self.transport is None or self.transport.is_closing():
+            return 0
+        return self.transport.get_write_buffer_size()
 
     def abort(self) -> None:
         with contextlib.suppress(OSError):
@@ -74,7 +81,11 @@ class _Transported(NamedTuple):
     @property
     def is_over(self) -> bool:
         # A transport that was closed still sends what it holds.
-        return self.transport.is_closing() and not self.transport.get_write_buffer_size()
+        return self.transport.is_closing() and not self.unsent_bytes
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self.transport.get_write_buffer_size()
 
     def abort(self) -> None:
         self.transport.abort()
@@ -143,8 +154,7 @@ class HttpConnections:
             get_logger().error("HTTP connection failed", exc_info=error)
             connection.close()
         else:
-            if tls is None:
-                self._exchanges.add(exchange, _Transported(transport))
+            self._exchanges.add(exchange, _Transported(transport) if tls is None else _Accepted(connection, transport))
 
     def _protocol(self, exchange: Exchange) -> asyncio.Protocol:
         protocol: asyncio.Protocol = self._uvicorn.http_protocol_class(  # type: ignore[call-arg]

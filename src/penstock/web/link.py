@@ -1,12 +1,11 @@
 """A link to another process of the server: messages over a Unix socket, with descriptors beside them.
 
-Owns the socket. What is sent is small and rare, so what the other side does not take now goes with the next message;
-one that takes nothing for long hears no more.
+Owns the socket. What is sent is small and rare, but for the list of blocks. What the other side does not take now goes
+when it does; one that takes nothing for long hears no more, which is logged: its supervisor will have ended it by then.
 """
 
 import array
 import asyncio
-import contextlib
 import os
 import socket
 from collections.abc import Callable
@@ -21,7 +20,8 @@ from penstock.logs import get_logger
 
 _RECEIVE_BYTES: Final = 64 * 1024
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
-_MAX_UNSENT_BYTES: Final = 64 * 1024
+_MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024
+"""Several lists of 10,000 blocks. An order that is not sent would be one that was answered and not obeyed."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 Received = TypeVar("Received")
@@ -45,24 +45,42 @@ class Link(Generic[Received]):
         self._on_message = on_message
         self._on_end = on_end
         self._reader = ParcelReader()
-        self._unsent = b""
+        self._unsent = bytearray()
+        self._is_waiting = False
+        """Whether the loop tells when there is room."""
         self._loop = asyncio.get_running_loop()
         connection.setblocking(False)
         self._loop.add_reader(connection, self._receive)
 
     def send(self, message: Message) -> None:
         """Tell something. Never waits."""
-        if len(self._unsent) < _MAX_UNSENT_BYTES:
-            self._unsent += write_parcel(Parcel(_encode(message)))
-        # One that is gone is told by receiving.
-        with contextlib.suppress(OSError):
-            self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        if len(self._unsent) >= _MAX_UNSENT_BYTES:
+            get_logger().error("message between processes left out", kind=type(message).__name__)
+            return
+        self._unsent += write_parcel(Parcel(_encode(message)))
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._socket.fileno() < 0:
+            return
+        try:
+            del self._unsent[: self._socket.send(self._unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:  # it is gone, and receiving tells
+            self._unsent.clear()
+        if self._unsent and not self._is_waiting:
+            self._loop.add_writer(self._socket, self._flush)
+        elif self._is_waiting and not self._unsent:
+            self._loop.remove_writer(self._socket)
+        self._is_waiting = bool(self._unsent)
 
     def close(self) -> None:
         """Give everything back. May be called again."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
         self._socket.close()
         _close_all(self._reader.unclaimed())
 

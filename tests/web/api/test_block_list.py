@@ -38,6 +38,7 @@ def test_an_address_is_kept_as_sockets_tell_it(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     assert desk.blocks.add("::ffff:192.0.2.1", None, 1.0).id == "address:192.0.2.1"
     assert desk.blocks.add("2001:DB8:0::1", None, 1.0).id == "address:2001:db8::1"
+    assert desk.blocks.add("fe80::1%eth0", None, 1.0).id == "address:fe80::1"
     with pytest.raises(ValueError, match="IPv4 or IPv6"):
         desk.blocks.add("192.0.2.0/24", None, 1.0)
 
@@ -51,7 +52,12 @@ def test_the_list_outlives_the_process_and_is_for_its_owner_alone(tmp_path: Path
     assert Desk(tmp_path).blocks.lift("subject:studio:1")
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b'{"addresses": 1}'])
+def test_addresses_that_somebody_wrote_into_the_file_are_told_in_their_one_spelling(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b'{"addresses": {"2001:DB8:0::1": 200, "::ffff:192.0.2.1": 200}}')
+    assert Desk(tmp_path).blocks.message() == Blocks({"2001:db8::1": 200.0, "192.0.2.1": 200.0}, {})
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"addresses": 1}', b'{"addresses": {"nobody": 200}}'])
 def test_a_file_that_is_none_keeps_nobody_out(tmp_path: Path, text: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(text)
     assert Desk(tmp_path).blocks.blocks() == []

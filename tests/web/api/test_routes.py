@@ -221,6 +221,14 @@ def test_blocks_are_made_listed_and_lifted(tmp_path: Path) -> None:
     assert (tmp_path / "blocks.json").exists()
 
 
+def test_a_subject_with_a_slash_is_let_in_again(tmp_path: Path) -> None:
+    caller = Caller(tmp_path)
+    blocked = caller.ask("/api/v1/blocks", "POST", json={"subject": "studio/anna", "for_s": 60})
+    assert blocked.json()["id"] == "subject:studio/anna"
+    assert caller.ask("/api/v1/blocks/subject:studio%2Fanna", "DELETE").status_code == 204
+    assert caller.json("/blocks")["items"] == []
+
+
 @pytest.mark.parametrize(
     "order",
     [
@@ -254,8 +262,17 @@ def test_settings_have_origins_and_no_secrets(tmp_path: Path) -> None:
             "apps": {"live": {"grace_s": 1}},
             "defaults": {"flush": "100ms"},
             "auth": {"signing": ["env:NAME"], "jwt": "env:NAME", "callback": "http://user:c2VjcmV0@127.0.0.1/auth"},
-            "access": {"live": {"publish": ["key", ["ip:10.0.0.0/8", "jwt"]], "aliases": {"studio": "main"}}},
-            "hooks": [{"url": "http://127.0.0.1/hook", "secret": "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"}],
+            "access": {
+                "live": {
+                    "publish": ["key", ["ip:10.0.0.0/8", "jwt"]],
+                    "keys": [f"studio:sha256:{'ab' * 32}:adobe:saltsalt:c2VjcmV0c2VjcmV0c2VjcA=="],
+                    "aliases": {"studio": "main"},
+                }
+            },
+            "hooks": [
+                {"url": "http://127.0.0.1/hook/c2VjcmV0", "secret": "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"},
+                {"exec": ["ffmpeg", "-i", "rtmp://127.0.0.1/{app}/{stream}?key=c2VjcmV0"], "while": "publishing"},
+            ],
             "pipeline": {
                 "lake": "s3://key:secret@bucket/lake",
                 "spark": ["spark.hadoop.fs.s3a.secret.key=abc", "spark.a=1"],
@@ -273,7 +290,10 @@ def test_settings_have_origins_and_no_secrets(tmp_path: Path) -> None:
     assert settings["auth.callback"]["value"] == "http://…@127.0.0.1/auth"
     assert settings["access.live.publish"]["value"] == ["key", ["ip:10.0.0.0/8", "jwt"]]
     assert settings["access.live.aliases"]["value"] == {"studio": "main"}
-    assert settings["hooks"]["value"][0]["secret"] == "whsec_…"
+    assert settings["access.live.keys"]["value"] == [f"studio:sha256:{'ab' * 32}:adobe:saltsalt:…"]
+    webhook, program = settings["hooks"]["value"]
+    assert (webhook["url"], webhook["secret"]) == ("http://127.0.0.1/…", "whsec_…")
+    assert (program["exec"], program["while"]) == (["ffmpeg", "…", "…"], "publishing")
     assert "c2VjcmV0" not in str(settings)
     assert settings["pipeline.spark"]["value"] == ["spark.hadoop.fs.s3a.secret.key=…", "spark.a=1"]
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 from fastapi import FastAPI
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from penstock.web.asgi import App
@@ -237,3 +238,25 @@ def test_a_websocket_that_has_gone_is_forgotten() -> None:
         while not here.rhythm.is_quiet:
             assert time.monotonic() < ends_at
             time.sleep(0.01)
+
+
+def test_a_websocket_that_goes_on_talking_is_ended() -> None:
+    with site() as here, websocket(here) as client:
+        for _ in range(100):
+            client.send("")
+        with pytest.raises(ConnectionClosed) as ended:
+            client.recv(5)
+        assert ended.value.rcvd is not None
+        assert ended.value.rcvd.code == 1008
+
+
+def test_a_websocket_that_pings_and_takes_no_answer_is_ended() -> None:
+    with site() as here, here.served.connect() as client:
+        client.sendall(
+            b"GET /api/v1/events HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        )
+        pings = (b"\x89\xfd" + bytes(4 + 125)) * 500_000
+        client.settimeout(20)
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            client.sendall(pings)

@@ -25,6 +25,12 @@ def test_what_a_value_has_in_it_is_not_looked_at_again() -> None:
         ("{stream}", "--help"),
         ("out/{stream}.flv", "../../etc/x"),
         ("{stream}", ".."),
+        ("--out={stream}.flv", "../x"),
+        ("../{stream}", "../x"),
+        ("{app}{stream}", "/../x"),
+        (".{stream}", "./x"),
+        ("{stream}", "/etc/passwd"),
+        ("--out={stream}", "/etc/passwd"),
         ("a{stream}", "\0"),
     ],
 )
@@ -40,6 +46,7 @@ def test_a_name_that_would_be_more_than_a_name_is_refused(template: str, stream:
         ("x{stream}", "-x", "x-x"),
         ("{stream}", "a..b", "a..b"),
         ("../{app}", "", "../live"),
+        ("{app}/{stream}", "/x", "live//x"),
     ],
 )
 def test_what_does_no_harm_is_left_alone(template: str, stream: str, filled: str) -> None:

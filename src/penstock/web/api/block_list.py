@@ -39,9 +39,9 @@ class _Saved(msgspec.Struct):
 
 
 def normal_address(text: str) -> str:
-    """An address as sockets tell it. Anything else raises ValueError."""
+    """An address as sockets tell it, without a zone. Anything else raises ValueError."""
     try:
-        address = ipaddress.ip_address(text)
+        address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         raise ValueError("should be an address of IPv4 or IPv6") from None
     return str(getattr(address, "ipv4_mapped", None) or address)
@@ -111,9 +111,12 @@ class BlockList:
 
 def _read(path: Path) -> _Saved:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Saved)
+        saved = msgspec.json.decode(path.read_bytes(), type=_Saved)
+        # Somebody may have written it by hand.
+        addresses = {normal_address(address): ends_at for address, ends_at in saved.addresses.items()}
+        return _Saved(addresses, saved.subjects)
     except FileNotFoundError:
         return _Saved()
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
         get_logger().error("blocks cannot be read", path=str(path), reason=str(error))
         return _Saved()

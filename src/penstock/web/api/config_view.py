@@ -10,9 +10,10 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from penstock.config import Config
-from penstock.config_access import shown
+from penstock.config_access import HookConfig, shown
 from penstock.config_sources import dotted
 from penstock.config_units import FlushGrid
+from penstock.web.hooks.settings import name_of
 
 _DEFAULT: Final = "default"
 
@@ -49,9 +50,13 @@ def _plain(value: object) -> Any:
     match value:
         case None | bool() | int() | float():
             return value
+        case HookConfig():
+            # Whose paths and arguments are often secrets: chat rooms to write to, streams to publish elsewhere.
+            url = None if value.url is None else f"{name_of(value.url)}/…"
+            program = None if value.exec is None else [value.exec[0], *("…" for _ in value.exec[1:])]
+            return {**_fields(value), "url": url, "exec": program}
         case BaseModel():
-            names = {inner: field.alias or inner for inner, field in type(value).model_fields.items()}
-            return {names[inner]: _plain(each) for inner, each in value}
+            return _fields(value)
         case Mapping():
             return {str(inner): _plain(each) for inner, each in value.items()}
         case list() | tuple():
@@ -60,3 +65,8 @@ def _plain(value: object) -> Any:
             return f"{period_ms}ms"
         case _:
             return shown(str(value))
+
+
+def _fields(model: BaseModel) -> dict[str, Any]:
+    names = {inner: field.alias or inner for inner, field in type(model).model_fields.items()}
+    return {names[inner]: _plain(each) for inner, each in model}

@@ -209,7 +209,8 @@ class NewAddressBlock(_NewBlock):
 class NewSubjectBlock(_NewBlock):
     """A subject to keep out, and for how long."""
 
-    subject: Annotated[str, Field(min_length=1, max_length=1024)]
+    # No token, callback or key names a longer one.
+    subject: Annotated[str, Field(min_length=1, max_length=255)]
 
 
 class Block(BaseModel):

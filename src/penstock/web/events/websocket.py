@@ -1,13 +1,19 @@
 """Events over a WebSocket: a message of JSON for each."""
 
+from typing import Final
+
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from penstock.web.events.batches import Batch, Batches
 from penstock.web.events.subscription import Asked, EventFeed, Subscription
 
+_MAX_HEARD: Final = 100
+"""Clients have nothing to say here, but some send signs of life of their own."""
+_POLICY_VIOLATION: Final = 1008
+
 
 async def send_events(websocket: WebSocket, feed: EventFeed, asked: Asked) -> None:
-    """Until the client has gone. What it says is not listened to."""
+    """Until the client has gone. What it says is not listened to, and one that goes on talking is ended."""
     subscription = Subscription(feed, asked, _Messages(feed.batches, websocket))
     await websocket.accept()
     await subscription.run(lambda: _until_gone(websocket))
@@ -38,5 +44,7 @@ class _Messages:
 
 
 async def _until_gone(websocket: WebSocket) -> None:
-    while (await websocket.receive())["type"] != "websocket.disconnect":
-        pass
+    for _ in range(_MAX_HEARD):
+        if (await websocket.receive())["type"] == "websocket.disconnect":
+            return
+    await websocket.close(_POLICY_VIOLATION, "There is nothing to be said here.")

@@ -1,7 +1,7 @@
 """What a program is started with: its arguments and its environment.
 
 Owns how names of apps and streams get into them. They are chosen by whoever may publish, so they are never read by a
-shell, never begin an argument with `-`, and lead to no folder above.
+shell, never begin an argument with `-`, and lead to no folder above and none from the root.
 """
 
 import re
@@ -34,12 +34,22 @@ def environment_of(values: Mapping[str, str], data: bytes | None, outer: Mapping
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
-    filled = _PLACE.sub(lambda place: values[place[1]], template)
+    filled = _PLACE.sub(lambda place: _fit(values[place[1]], template[: place.start()]), template)
     if filled != template:
         if filled.startswith("-") and not template.startswith("-"):
             raise UnfitName("a name would begin an argument with -")
-        if ".." in filled.split("/") and ".." not in template.split("/"):
+        # Two names may make one of what neither has.
+        if filled.split("/").count("..") > template.split("/").count(".."):
             raise UnfitName("a name would lead to a folder above")
-        if "\0" in filled:
-            raise UnfitName("a name has a null character")
     return filled
+
+
+def _fit(value: str, before: str) -> str:
+    # Wherever it is put: `--out={stream}` has a path too.
+    if ".." in value.split("/"):
+        raise UnfitName("a name would lead to a folder above")
+    if value.startswith("/") and not before.endswith("/"):
+        raise UnfitName("a name would lead to a folder from the root")
+    if "\0" in value:
+        raise UnfitName("a name has a null character")
+    return value

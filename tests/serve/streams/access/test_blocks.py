@@ -13,9 +13,9 @@ def test_an_address_is_blocked_until_its_time_is_over() -> None:
 
 
 def test_spellings_of_one_address_are_one() -> None:
-    blocks = Blocks(live.Blocks({"2001:DB8:0::1": 1000.0, "::ffff:192.0.2.1": 1000.0}, {}))
-    assert blocks.has_address("2001:db8::1", 0.0)
-    assert blocks.has_address("192.0.2.1", 0.0)
+    blocks = Blocks(live.Blocks({"2001:db8::1": 1000.0, "192.0.2.1": 1000.0, "fe80::1": 1000.0}, {}))
+    assert blocks.has_address("2001:DB8:0::1", 0.0)
+    assert blocks.has_address("fe80::1%eth0", 0.0)
     assert blocks.has_address("::ffff:192.0.2.1", 0.0)
 
 

@@ -185,6 +185,17 @@ def test_what_a_callback_answered_holds_though_it_is_not_asked_again() -> None:
     assert on.why_closed(publisher) == "access expired"
 
 
+def test_what_a_callback_lets_in_anew_goes_on_under_the_name_that_it_answers_or_not_at_all() -> None:
+    on = GateStage(app_access(["key"], aliases={"studio": "main"}))
+    publisher = on.peer().with_streams()
+    assert publisher.publish(f"studio?key={KEY}") == [PUBLISHED]
+    on.rule(app_access(["callback"]))
+    on.loop.advance(WITHIN_S)
+    on.answer(on.questions[0], rule="callback", stream="elsewhere")
+    on.loop.advance(WITHIN_S)
+    assert on.why_closed(publisher) == "access revoked"
+
+
 def test_a_block_ends_what_goes_on_by_address_and_by_subject() -> None:
     on = GateStage(app_access(["key"]))
     studio, other = on.peer().with_streams(), on.peer().with_streams()

@@ -208,8 +208,8 @@ class Gatekeeper:
 
     def _renew(self, grant: Grant, allowed: Allowed, version: int, end: OnLost) -> None:
         before, expires_at = grant.allowed, allowed.expires_at
-        if "callback" in allowed.rule.split("+"):
-            # It is not asked again, so what it answered before still holds.
+        if all("callback" in each.rule.split("+") for each in (before, allowed)):
+            # It is not asked again, so what it answered before still holds, another name included.
             expires_at = before.expires_at if expires_at is None else expires_at
         elif allowed.stream != before.stream:
             end(REVOKED)

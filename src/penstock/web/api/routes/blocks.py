@@ -54,7 +54,7 @@ def router(context: ApiContext) -> APIRouter:
         return json_answer(request, show_block(added), HTTPStatus.CREATED)
 
     @routes.delete(
-        "/blocks/{id}",
+        "/blocks/{id:path}",
         status_code=HTTPStatus.NO_CONTENT,
         responses=described(HTTPStatus.NOT_FOUND),
         dependencies=[requires(Role.OPERATE)],
