@@ -29,6 +29,7 @@ _HOST: Final = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63}){0,32}", r
 _EVENT: Final = re.compile(r"[a-z_*]{1,64}", re.ASCII)
 _MIN_HOOK_SECRET_BYTES: Final = 16
 MAX_HOOKS: Final = 32
+_ADOBE: Final = re.compile(r"[^:]+:sha256:[0-9a-f]{64}:adobe:", re.ASCII)
 _SECRET_NAME: Final = re.compile(r"secret|password|passwd|token|credential|key", re.ASCII | re.IGNORECASE)
 
 
@@ -263,6 +264,9 @@ def shown(text: str) -> str:
     """A value as it may be shown to whoever may see the configuration: without what only the server is to know."""
     if text.startswith(WHSEC):
         return f"{WHSEC}…"
+    # What verifies Adobe's challenge can answer it too. A hash of 160 random bits is of no use to anybody.
+    if line := _ADOBE.match(text):
+        return f"{line[0]}…"
     before, equals, _ = text.partition("=")
     if equals and before.startswith("spark.") and _SECRET_NAME.search(before):
         return f"{before}=…"
