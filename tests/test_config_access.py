@@ -130,6 +130,7 @@ def test_an_error_of_validation_repeats_no_value() -> None:
         ("live/*", "live/*"),
         ("env:HOOK", "env:HOOK"),
         (WHSEC, "whsec_…"),
+        (f"obs:sha256:{'0' * 64}", f"obs:sha256:{'0' * 64}"),
         ("http://127.0.0.1:9000/auth", "http://127.0.0.1:9000/auth"),
         ("http://u:p@127.0.0.1:9000/auth?t=1", "http://…@127.0.0.1:9000/auth?…"),
         ("jwks:https://u:p@b.example/keys", "jwks:https://…@b.example/keys"),

@@ -74,6 +74,12 @@ def test_those_whom_the_supervisor_turned_away_are_among_the_limits_hit() -> Non
     assert board.server_figures().total.limits_hit == {"viewers per stream": 2, "connections": 5}
 
 
+def test_those_whom_web_turned_away_itself_are_too() -> None:
+    board = Board(1, 7)
+    board.turned_away_here["api tokens"] += 2
+    assert board.server_figures().total.limits_hit == {"api tokens": 2}
+
+
 def test_all_processes_are_known_by_their_pids() -> None:
     board = Board(2, 7)
     assert set(board.server_figures().pids) == {7}

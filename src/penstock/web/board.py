@@ -28,6 +28,8 @@ class Board:
         self._pids: dict[int, int] = {}
         self._supervisor_pid: int | None = None
         self._turned_away: dict[str, int] = {}
+        self.turned_away_here: Counter[str] = Counter()
+        """By this process, by limit; from 0 again in the next one."""
         self.is_stopping = False
         self._is_draining = False
 
@@ -90,6 +92,7 @@ class Board:
         total = self._sum.total()
         limits_hit = Counter(total.limits_hit)
         limits_hit.update(self._turned_away)
+        limits_hit.update(self.turned_away_here)
         pids = {self._own_pid, *self._pids.values()}
         if self._supervisor_pid is not None:
             pids.add(self._supervisor_pid)

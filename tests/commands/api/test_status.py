@@ -146,3 +146,20 @@ def test_rich_draws_the_same() -> None:
     with console.capture() as captured:
         console.print(status._rich({"server": SERVER, "streams": [stream("[bold]a", advice=["Do it."])]}))
     assert all(each in captured.get() for each in ("live/[bold]a", "healthy", "live/[bold]a: Do it.", "edge-1: ready"))
+
+
+def test_names_and_verdicts_are_whole_on_a_terminal_of_80_columns() -> None:
+    from rich.console import Console
+
+    console = Console(width=80, force_terminal=False)
+    with console.capture() as captured:
+        console.print(status._rich({"server": SERVER, "streams": [stream("main")]}))
+    drawn = captured.get()
+    assert "live/main " in drawn
+    assert "healthy" in drawn
+    assert "…" not in drawn
+
+
+def test_one_of_a_kind_is_no_plural() -> None:
+    server = {**SERVER, "workers": 1, "connections": 1, "viewers": 1, "streams": 1}
+    assert headline({"server": server, "streams": []}).endswith("1 worker, 1 connection, 1 viewer, 1 stream")

@@ -60,6 +60,17 @@ def test_without_a_token_one_is_asked_for_and_a_wrong_one_is_refused(tmp_path: P
     assert caller.ask("/api/v1/streams", role="read", address=None).status_code == 200
 
 
+def test_wrong_tokens_are_counted_and_others_wait_for_nothing(tmp_path: Path) -> None:
+    caller = Caller(tmp_path)
+    assert caller.ask("/api/v1/streams", role="wrong", address="192.0.2.1").status_code == 403
+    assert caller.ask("/api/v1/streams", role=None, address="192.0.2.1").status_code == 401
+    assert caller.ask("/api/v1/streams", role="read", address="192.0.2.1").status_code == 200
+    assert caller.ask("/api/v1/streams", role="wrong", address="unknown").status_code == 403
+    caller.api.reload(GuardSettings(keys=KEYS))
+    assert caller.ask("/api/v1/streams", role="wrong", address=None).status_code == 403
+    assert caller.board.server_figures().total.limits_hit == {"api tokens": 3}
+
+
 def test_the_schema_and_its_page_are_for_everybody(tmp_path: Path) -> None:
     caller = Caller(tmp_path)
     for path in ("/api", "/api/", "/api/openapi.json", "/api/v1/openapi.json"):

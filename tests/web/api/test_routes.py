@@ -190,7 +190,10 @@ def test_recordings_are_listed_fetched_in_parts_and_deleted(tmp_path: Path) -> N
     assert (whole.status_code, whole.content, whole.headers["content-type"]) == (200, b"0123456789", "video/x-flv")
     part = caller.ask("/api/v1/recordings/r1-1/file", headers={"range": "bytes=2-4"})
     assert (part.status_code, part.content, part.headers["content-range"]) == (206, b"234", "bytes 2-4/10")
-    assert caller.ask("/api/v1/recordings/r1-1/file", headers={"range": "bytes=20-"}).status_code == 416
+    for wrong, status in {"bytes=20-": 416, "bytes=x": 400}.items():
+        refused = caller.ask("/api/v1/recordings/r1-1/file", headers={"range": wrong})
+        assert (refused.status_code, refused.headers["content-type"]) == (status, "application/problem+json")
+        assert refused.json()["status"] == status
     caller.orders.carry_out = lambda _: caller.catalogue.files.clear()
     assert caller.ask("/api/v1/recordings/r1-1", "DELETE").status_code == 204
     assert caller.orders.sent == [(None, DeleteRecording("r1", 1))]
@@ -378,7 +381,9 @@ CHANGES = [
 @pytest.mark.parametrize(("method", "path", "role"), CHANGES)
 def test_changes_need_their_role(tmp_path: Path, method: str, path: str, role: str) -> None:
     caller = Caller(tmp_path)
-    lesser = [None, "read", *(["operate"] if role == "admin" else [])]
+    without = caller.ask(f"/api/v1{path}", method, role=None)
+    assert (without.status_code, without.headers["www-authenticate"]) == (401, "Bearer")
+    lesser = ["read", *(["operate"] if role == "admin" else [])]
     answers = [caller.ask(f"/api/v1{path}", method, role=each) for each in lesser]
     assert {answer.status_code for answer in answers} == {403}
     assert answers[-1].json()["detail"] == f"This needs the role {role}."

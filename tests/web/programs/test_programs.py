@@ -1,6 +1,7 @@
 """Programs that really run, and what is left of them."""
 
 import asyncio
+import io
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from penstock.logs import configure_logs
 from penstock.web.events.event_log import Event
 from penstock.web.hooks.matching import Wanted
 from penstock.web.programs.event_programs import EventPrograms
@@ -336,6 +338,24 @@ def test_a_program_that_ends_is_started_again_later_each_time(tmp_path: Path) ->
     assert waits[0] >= 0.1
     assert waits[1] >= 0.2
     assert waits[2] >= 0.4
+
+
+def test_a_program_that_ends_with_its_stream_is_no_cause_for_a_warning() -> None:
+    published = Published(main="p1")
+    stream = io.StringIO()
+    writer = configure_logs("info", "json", stream)
+
+    async def test(programs: WhilePublishing) -> None:
+        programs.configure([program("echo", "over")])
+        await until(lambda: writer.flush(5.0) and "over" in stream.getvalue())
+        await asyncio.sleep(0.05)
+        published.streams = {}
+        programs.look_soon()
+        await asyncio.sleep(0.4)
+
+    while_publishing(test, published, first_delay_s=0.3)
+    writer.close()
+    assert "started again" not in stream.getvalue()
 
 
 def test_another_publication_has_another_program_after_the_end_of_the_first(tmp_path: Path) -> None:

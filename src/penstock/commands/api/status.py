@@ -20,6 +20,7 @@ HELP = "show streams, viewers and verdicts of a running server"
 _EVERY_S: Final = 2.0
 _COLUMNS: Final = ("stream", "viewers", "bitrate", "fps", "video", "audio", "up", "rec", "verdict")
 _RIGHT: Final = frozenset(("viewers", "bitrate", "fps", "up"))
+_WRAPPED: Final = frozenset(("video", "audio"))
 _MAX_CELL: Final = 60
 _MAX_LINE: Final = 200
 
@@ -110,9 +111,10 @@ def _rich(status: Status) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table()
+    # Frames would cost 28 of 80 columns. Names and verdicts come first; codecs go on in the next line.
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in _COLUMNS:
-        table.add_column(name, justify="right" if name in _RIGHT else "left")
+        table.add_column(name, justify="right" if name in _RIGHT else "left", no_wrap=name not in _WRAPPED)
     for row in rows_of(status):
         cells = [Text(cell) for cell in row]
         cells[-1].stylize("green" if row[-1] == "healthy" else "yellow")
@@ -144,10 +146,7 @@ def headline(status: Status) -> str:
     parts = (
         f"{server['server_id']}: {server['state']}{complaint}",
         f"up {_since(server['started_at'])}",
-        f"{server['workers']} workers" if server["workers"] != 1 else "1 worker",
-        f"{server['connections']} connections",
-        f"{server['viewers']} viewers",
-        f"{server['streams']} streams",
+        *(_counted(server[name], name) for name in ("workers", "connections", "viewers", "streams")),
     )
     return _printable(", ".join(parts), _MAX_LINE)
 
@@ -179,6 +178,10 @@ def _cells(stream: dict[str, Any]) -> Iterator[str]:
     yield _since(stream["started_at"])
     yield "rec" if stream["is_recording"] else ""
     yield stream["verdict"]
+
+
+def _counted(number: int, names: str) -> str:
+    return f"{number} {names if number != 1 else names.removesuffix('s')}"
 
 
 def _rate(bits_per_s: int) -> str:

@@ -19,6 +19,7 @@ from penstock.web.api.page import PAGE_HEADERS, render_page
 from penstock.web.api.problems import ProblemDetails, described, handle_problems
 from penstock.web.api.routes import blocks, config, connections, incidents, recordings, server, streams, viewers
 from penstock.web.api.tokens import Role
+from penstock.web.api.wrong_tokens import WrongTokens
 from penstock.web.asgi import App, Receive, Scope, Send
 
 PREFIX: Final = "/api/v1"
@@ -36,11 +37,12 @@ class Api:
     def __init__(self, context: ApiContext, settings: GuardSettings, more: Iterable[APIRouter] = ()) -> None:
         """`more` are routes of other parts, below the same prefix."""
         self._app = cast("App", make_app(context, more))
-        self._guard = Guard(self._app, settings)
+        self._wrong_tokens = WrongTokens(context.clock, context.board.turned_away_here)
+        self._guard = Guard(self._app, settings, self._wrong_tokens)
 
     def reload(self, settings: GuardSettings) -> None:
         """Other keys, hosts or origins from now on."""
-        self._guard = Guard(self._app, settings)
+        self._guard = Guard(self._app, settings, self._wrong_tokens)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, or one WebSocket."""

@@ -5,6 +5,7 @@ through is made by somebody who may read; routes that change something ask for m
 """
 
 import ipaddress
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -19,6 +20,7 @@ from starlette.responses import Response
 from penstock.logs import get_logger
 from penstock.web.api.problems import Problem, problem_answer
 from penstock.web.api.tokens import Caller, NotLetIn, Role, Tokens
+from penstock.web.api.wrong_tokens import WrongTokens
 from penstock.web.asgi import App, Event, Receive, Scope, Send
 from penstock.web.site import linger
 
@@ -33,6 +35,7 @@ _HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
+ASKS_FOR_TOKEN: Final = {"www-authenticate": "Bearer"}
 _POLICY_VIOLATION: Final = 1008
 
 
@@ -55,8 +58,13 @@ class RequiredRole:
 
     def __call__(self, connection: HTTPConnection) -> None:
         """Refuse those who have it not."""
-        if caller_of(connection).role < self.role:
-            raise Problem(HTTPStatus.FORBIDDEN, f"This needs the role {self.role.name.lower()}.")
+        caller = caller_of(connection)
+        if caller.role >= self.role:
+            return
+        if caller.name is None:
+            # A reader on this machine: what is missing is a token, and not a better one.
+            raise Problem(HTTPStatus.UNAUTHORIZED, NotLetIn.WITHOUT.value, ASKS_FOR_TOKEN)
+        raise Problem(HTTPStatus.FORBIDDEN, f"This needs the role {self.role.name.lower()}.")
 
 
 def requires(role: Role) -> Any:
@@ -73,8 +81,10 @@ def caller_of(connection: HTTPConnection) -> Caller:
 class Guard:
     """An application with this in front of it."""
 
-    def __init__(self, app: App, settings: GuardSettings) -> None:
+    def __init__(self, app: App, settings: GuardSettings, wrong_tokens: WrongTokens | None = None) -> None:
+        """`wrong_tokens` outlives a reload; None: there were none yet."""
         self._app = app
+        self._wrong_tokens = wrong_tokens or WrongTokens(time.monotonic)
         self._tokens = Tokens(settings.keys, loopback_reads=settings.loopback_reads)
         self._origins = frozenset(settings.cors_origins)
         self._hosts = frozenset(each.lower() for each in settings.hosts)
@@ -111,23 +121,25 @@ class Guard:
                 await _refuse(scope, receive, send, problem_answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail))
                 return
             receive = _replayed(body, receive)
-        refusal = self._refusal(scope, dict(scope["headers"]))
+        refusal = await self._refusal(scope, dict(scope["headers"]))
         if refusal is not None:
             await _refuse(scope, receive, send, refusal)
             return
         await self._serve(scope, receive, send)
 
-    def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> Response | None:
+    async def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> Response | None:
         is_changing = scope["type"] == "websocket" or scope["method"] not in _READING
         if is_changing and not self._is_own_origin(headers):
             return problem_answer(HTTPStatus.FORBIDDEN, "Pages of that origin may not do this.")
         if scope["path"] in PUBLIC_PATHS:
             return None
-        caller = self._tokens.caller(headers, scope["client"][0] if scope["client"] else None)
+        address = scope["client"][0] if scope["client"] else None
+        caller = self._tokens.caller(headers, address)
         match caller:
             case NotLetIn.WITHOUT:
-                return problem_answer(HTTPStatus.UNAUTHORIZED, caller.value, {"www-authenticate": "Bearer"})
+                return problem_answer(HTTPStatus.UNAUTHORIZED, caller.value, ASKS_FOR_TOKEN)
             case NotLetIn.UNKNOWN:
+                await self._wrong_tokens.shown(address)
                 return problem_answer(HTTPStatus.FORBIDDEN, caller.value)
         scope[_CALLER] = caller
         return None

@@ -37,8 +37,8 @@ class ProblemDetails(BaseModel):
 class Problem(HTTPException):
     """Ends a request with a problem."""
 
-    def __init__(self, status: HTTPStatus, detail: str) -> None:
-        super().__init__(status, detail)
+    def __init__(self, status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, detail, headers)
 
 
 def problem_answer(

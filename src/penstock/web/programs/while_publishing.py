@@ -123,6 +123,8 @@ class WhilePublishing:
                 await program.stop()
             if clock() - began_at >= _LONG_LIFE_S:
                 delay_s = self._first_delay_s
+            # Told a moment later: one that reads the stream ends with it, before we hear of that.
+            await asyncio.sleep(self._first_delay_s)
             get_logger().warning(
                 "hook program ended and is started again",
                 hook=hook.name,
@@ -130,5 +132,5 @@ class WhilePublishing:
                 reason=program.ended.result(),
                 delay_s=delay_s,
             )
-            await asyncio.sleep(delay_s)
+            await asyncio.sleep(delay_s - self._first_delay_s)
             delay_s = min(2 * delay_s, _LONGEST_DELAY_S)

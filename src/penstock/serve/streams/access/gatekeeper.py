@@ -16,12 +16,12 @@ from penstock.access.policy import ConnectProved, ConnectRejected, Policy
 from penstock.access.request import AccessRequest, Action, Allowed, Refused, Undecided
 from penstock.control import live
 from penstock.control.live import AccessAnswer, AccessQuestion
+from penstock.control.slowdown import Slowdown
 from penstock.protocol.events import ConnectRequested
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.reactor import Loop, Timer
 from penstock.serve.streams.access.blocks import Blocks
 from penstock.serve.streams.access.grant import Grant
-from penstock.serve.streams.access.slowdown import Slowdown
 from penstock.serve.streams.observer import Observer
 
 LIMIT: Final = "access"

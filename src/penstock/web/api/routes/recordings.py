@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request
+from starlette.datastructures import Headers
 from starlette.responses import FileResponse, Response
+from starlette.types import Message, Receive, Scope, Send
 
 from penstock.control.live import DeleteRecording
 from penstock.web.api import models
@@ -18,7 +20,7 @@ from penstock.web.api.catalogue import RecordedFile
 from penstock.web.api.context import ApiContext, ordered, seen
 from penstock.web.api.guard import requires
 from penstock.web.api.paging import DEFAULT_ITEMS, App, Cursor, Limit, Stream, listed, page_by, sorted_by
-from penstock.web.api.problems import Problem, described
+from penstock.web.api.problems import Problem, described, problem_answer
 from penstock.web.api.tokens import Role
 from penstock.web.exchanges import stay_open
 from penstock.web.live.pages import Page
@@ -27,6 +29,10 @@ Sort = Annotated[str, sorted_by("id", "app", "stream", "started_at", "duration_m
 _FIELDS: Final = {"started_at": "started_at_us", "size_bytes": "bytes"}
 _CONTENT_TYPE: Final = "video/x-flv"
 _DELETED_WITHIN_S: Final = 5.0
+_WRONG_RANGES: Final = {
+    HTTPStatus.BAD_REQUEST: "Range should be bytes=FIRST-LAST.",
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: "The file has no such bytes.",
+}
 
 
 def router(context: ApiContext) -> APIRouter:
@@ -72,7 +78,9 @@ def router(context: ApiContext) -> APIRouter:
         responses={
             200: {"description": "The file", "content": {_CONTENT_TYPE: {}}},
             206: {"description": "A part of it", "content": {_CONTENT_TYPE: {}, "multipart/byteranges": {}}},
-            **described(HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE),
+            **described(
+                HTTPStatus.NOT_FOUND, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, HTTPStatus.SERVICE_UNAVAILABLE
+            ),
         },
     )
     async def get_recording_file(request: Request, id: str) -> Response:  # noqa: A002 - its name in the path
@@ -84,7 +92,7 @@ def router(context: ApiContext) -> APIRouter:
             raise Problem(HTTPStatus.NOT_FOUND, "The file is gone.")
         if not stay_open(request.scope):
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "Too many answers are under way.")
-        return FileResponse(path, media_type=_CONTENT_TYPE, filename=path.name, stat_result=status)
+        return RecordingAnswer(path, media_type=_CONTENT_TYPE, filename=path.name, stat_result=status)
 
     @routes.delete(
         "/recordings/{id}",
@@ -102,6 +110,25 @@ def router(context: ApiContext) -> APIRouter:
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     return routes
+
+
+class RecordingAnswer(FileResponse):
+    """A file, or the ranges of it that were asked for. Starlette refuses wrong ones in plain text."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_refused = False
+
+        async def send_on(event: Message) -> None:
+            nonlocal is_refused
+            if event["type"] == "http.response.start" and event["status"] in _WRONG_RANGES:
+                is_refused = True
+                told = {name: value for name, value in Headers(raw=event["headers"]).items() if name == "content-range"}
+                status = HTTPStatus(event["status"])
+                await problem_answer(status, _WRONG_RANGES[status], told)(scope, receive, send)
+            elif not is_refused:
+                await send(event)
+
+        await super().__call__(scope, receive, send_on)
 
 
 def show_recording(each: RecordedFile, size_bytes: int | None) -> dict[str, Any]:

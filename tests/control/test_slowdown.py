@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.serve.streams.access.slowdown import MAX_ADDRESSES, MAX_DELAY_S, Slowdown
+from penstock.control.slowdown import MAX_ADDRESSES, MAX_DELAY_S, Slowdown
 
 
 def test_the_first_refusal_is_told_at_once_and_each_further_one_later_up_to_a_bound() -> None:
