@@ -194,7 +194,9 @@ def test_a_client_that_takes_nothing_is_ended_and_holds_up_nobody() -> None:
         stream.close()
 
 
-@pytest.mark.parametrize("query", ["?batch_ms=1", "?batch_ms=x", "?samples=perhaps"])
+@pytest.mark.parametrize(
+    "query", ["?batch_ms=1", "?batch_ms=x", "?samples=perhaps", f"?kind={'a' * 65}", "?kind=*****", "?kind=play.*"]
+)
 def test_parameters_that_are_none_are_refused(query: str) -> None:
     with site() as here:
         stream = Stream(here, query)

@@ -5,11 +5,12 @@ from http import HTTPStatus
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query, Request, WebSocket
+from pydantic import StringConstraints
 from starlette.responses import Response
 
 from penstock.web.api.problems import described, problem_answer
 from penstock.web.events.batches import Batches
-from penstock.web.events.event_filter import EventFilter
+from penstock.web.events.event_filter import EventFilter, kinds_like
 from penstock.web.events.rhythm import Rhythm
 from penstock.web.events.sse import CONTENT_TYPE, EventStream
 from penstock.web.events.subscription import Asked, EventFeed
@@ -23,7 +24,9 @@ _PATH: Final = "/events"
 
 App = Annotated[str | None, Query(max_length=1024, description="Events of this app alone")]
 Stream = Annotated[str | None, Query(max_length=1024, description="Events of streams with this name alone")]
-Kinds = Annotated[list[str] | None, Query(max_length=32, description="Kinds, or patterns such as publish_*")]
+# Each star costs time to read and to compare, of a loop that answers everybody.
+Kind = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[a-z_]*(\*[a-z_]*){0,4}$")]
+Kinds = Annotated[list[Kind] | None, Query(max_length=32, description="Kinds, or patterns such as publish_*")]
 Samples = Annotated[bool, Query(description="With stream_sample and viewer_sample, which come all the time")]
 BatchMs = Annotated[int, Query(ge=10, le=10_000, description="How long events may wait for others to be sent with")]
 EventId = Annotated[str | None, Query(max_length=256, description="As the header Last-Event-ID, which counts more")]
@@ -66,7 +69,7 @@ def router(feed: EventFeed) -> APIRouter:
         """What happens, from now on or from behind an event that is still known; `event: reset` after a gap."""
         if not stay_open(request.scope):
             return problem_answer(HTTPStatus.SERVICE_UNAVAILABLE, "Too many clients follow events.")
-        wanted = EventFilter(app, stream, tuple(kind or ()), samples)
+        wanted = EventFilter(app, stream, kinds_like(kind or ()), samples)
         return EventStream(feed, Asked(wanted, batch_ms, last_event_id_header or last_event_id))
 
     @routes.websocket(_PATH)
@@ -84,7 +87,7 @@ def router(feed: EventFeed) -> APIRouter:
         if not stay_open(websocket.scope):
             await websocket.close(_TRY_AGAIN_LATER)
             return
-        wanted = EventFilter(app, stream, tuple(kind or ()), samples)
+        wanted = EventFilter(app, stream, kinds_like(kind or ()), samples)
         await send_events(websocket, feed, Asked(wanted, batch_ms, last_event_id_header or last_event_id))
 
     return routes
