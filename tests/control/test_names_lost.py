@@ -103,6 +103,29 @@ def test_the_recording_of_a_lost_worker_goes_on_though_nobody_followed_the_strea
     assert tell(names, (2, claim(9))) == [(2, PublishAnswer(9, Verdict.ADMIT, 2, None, "r2"))]
 
 
+def test_a_recording_that_was_stopped_stays_so_wherever_its_stream_goes_on() -> None:
+    names = owned_by(1)
+    tell(names, (1, Recorded(CAM, 1, "r1")), (1, Recorded(CAM, 1, None)))
+    moved = tell(names, (2, claim(8)), (1, Yielded(1, Verdict.REPLACE, WHERE)))
+    assert moved == [(2, PublishAnswer(8, Verdict.REPLACE, 2, WHERE, None, is_recording_stopped=True))]
+    names.worker_lost(2, now=50.0)
+    back = tell(names, (3, claim(9)))
+    assert back == [(3, PublishAnswer(9, Verdict.ADMIT, 3, WHERE, None, is_recording_stopped=True))]
+    tell(names, (3, Recorded(CAM, 3, "r2")))
+    names.worker_lost(3, now=60.0)
+    assert tell(names, (2, claim(10))) == [(2, PublishAnswer(10, Verdict.ADMIT, 4, WHERE, "r2"))]
+
+
+def test_a_stream_that_begins_anew_is_recorded_again() -> None:
+    names = owned_by(1)
+    tell(names, (1, Recorded(CAM, 1, None)), (2, Watch(5, CAM, 10)), (1, Ended(CAM, 1)))
+    assert tell(names, (1, claim(9))) == [(1, PublishAnswer(9, Verdict.ADMIT, 2, None))]
+    tell(names, (1, Recorded(CAM, 2, None)))
+    names.worker_lost(1, now=100.0)
+    names.tick(110.0)
+    assert tell(names, (1, claim(9))) == [(1, PublishAnswer(9, Verdict.ADMIT, 3, None))]
+
+
 def test_a_recording_is_over_with_its_stream_and_after_the_grace() -> None:
     names = owned_by(1)
     tell(names, (1, Recorded(CAM, 1, "r1")), (2, Watch(5, CAM, 10)), (1, Ended(CAM, 1)))

@@ -90,6 +90,8 @@ class PublishAnswer(Message, frozen=True):
     """None: the stream is new, this worker has it already, or nobody is left who knows how far it had come."""
     recording_id: str | None = None
     """The recording that goes on with its next segment; None: there is none."""
+    is_recording_stopped: bool = False
+    """Whether the operator has stopped it, for as long as the stream lasts."""
 
 
 class Challenge(Message, frozen=True):
@@ -227,7 +229,8 @@ class Recorded(Message, frozen=True):
 
     name: bytes
     epoch: int
-    recording_id: str
+    recording_id: str | None
+    """None: the operator has stopped it."""
 
 
 class Ended(Message, frozen=True):

@@ -5,7 +5,8 @@ whether a publisher gives way is decided by the worker that has the stream, whic
 leads to is given back as messages to workers, in the order in which they are to be sent. Knows no sockets and no clock.
 
 What a lost worker published goes on where those who followed it last saw it: a claim waits for a moment until all of
-them have said so. Its recording goes on too, by the id that its worker had told.
+them have said so. Its recording goes on too, by the id that its worker had told, and stays stopped where the operator
+had stopped it.
 
 A name is forgotten when nobody has, wants, watches or waits for it, so there are never more of them than connections.
 """
@@ -83,6 +84,8 @@ class _Stream:
     awaited_until: float = 0.0
     recording_id: str | None = None
     """As its owner told; kept when that is lost."""
+    is_recording_stopped: bool = False
+    """The same of the operator's order."""
     claims: deque[_Claimant] = field(default_factory=deque)
     challenge: int | None = None
     viewers: dict[int, int] = field(default_factory=dict)
@@ -92,6 +95,11 @@ class _Stream:
     @property
     def is_over(self) -> bool:
         return not (self.owner or self.waits_until is not None or self.claims or self.challenge or self.viewers)
+
+    def forget_past(self) -> None:
+        """Whatever is published under the name next is another stream."""
+        self.continuation = self.recording_id = None
+        self.is_recording_stopped = False
 
 
 class Names:
@@ -172,7 +180,7 @@ class Names:
             # One that came in time is not too late for having had to wait.
             if stream.waits_until is not None and now >= stream.waits_until and not stream.claims:
                 self._stop_waiting(stream)
-                stream.continuation = stream.recording_id = None
+                stream.forget_past()
                 found += _over(stream)
                 self._forget_if_over(stream)
         return found
@@ -209,8 +217,14 @@ class Names:
         stream.grace_s = claimant.claim.grace_s
         stream.last_seen_at.clear()
         self._stop_waiting(stream)
-        request = claimant.claim.request
-        return claimant.worker, PublishAnswer(request, verdict, stream.epoch, stream.continuation, stream.recording_id)
+        return claimant.worker, PublishAnswer(
+            claimant.claim.request,
+            verdict,
+            stream.epoch,
+            stream.continuation,
+            stream.recording_id,
+            stream.is_recording_stopped,
+        )
 
     def _yielded(self, worker: int, message: Yielded, now: float) -> Iterator[Outgoing]:
         challenge = self._challenges.get(message.challenge)
@@ -251,13 +265,14 @@ class Names:
         stream = self._owned(worker, message.name, message.epoch)
         if stream is not None:
             stream.recording_id = message.recording_id
+            stream.is_recording_stopped = message.recording_id is None
 
     def _ended(self, worker: int, message: Ended) -> Iterator[Outgoing]:
         stream = self._owned(worker, message.name, message.epoch)
         if stream is None:
             return
         self._withdraw_challenge(stream)
-        stream.continuation = stream.recording_id = None
+        stream.forget_past()
         yield from _over(stream)
         stream.owner = NOBODY
         stream.is_begun = False

@@ -185,7 +185,8 @@ class Program:
         self._facts.on_fact = feed.on_fact
         return feed
 
-    def _tell_recording(self, live_stream: LiveStream, recording_id: str) -> None:
+    def _tell_recording(self, live_stream: LiveStream, recording_id: str | None) -> None:
+        self._feed.stream_changed(live_stream)
         if live_stream.epoch is not None:
             self.registry.recorded(live_stream.key, live_stream.epoch, recording_id)
 

@@ -61,8 +61,8 @@ class Studio:
         self.recorder = recorder
         self.journal = journal
         self.budget = LogBudget(2**30)
-        self.told: dict[str, str] = {}
-        """The recordings that streams are in, as the recorder tells for other workers."""
+        self.told: dict[str, str | None] = {}
+        """The recordings that streams are in, as the recorder tells for other workers; None: stopped."""
         recorder.on_recording = lambda live_stream, recording_id: self.told.update({live_stream.key: recording_id})
         self.now = time.monotonic()
 
@@ -73,10 +73,14 @@ class Studio:
         app: str = "live",
         store: SegmentStore | None = None,
     ) -> Outlet:
-        log = StreamLog(store or MemfdStore(), shared_encoders(CHUNK_SIZE), LogLimits(), self.budget)
-        outlet = Outlet(app, stream, log)
+        outlet = self.new_outlet(stream, app, store)
         self.come_back(outlet, publishing_type)
         return outlet
+
+    def new_outlet(self, stream: str = "test", app: str = "live", store: SegmentStore | None = None) -> Outlet:
+        """A stream that nobody publishes yet."""
+        log = StreamLog(store or MemfdStore(), shared_encoders(CHUNK_SIZE), LogLimits(), self.budget)
+        return Outlet(app, stream, log)
 
     def come_back(self, outlet: Outlet, publishing_type: str = "live") -> None:
         connection = cast("RtmpConnection", None)

@@ -63,6 +63,21 @@ def test_what_was_stopped_stays_so_when_the_publisher_comes_back_and_not_in_the_
     assert studio.recorder.is_recording("live/test")
 
 
+def test_what_was_stopped_in_one_worker_is_not_recorded_in_the_next(studio: Studio, tmp_path: Path) -> None:
+    outlet = studio.publish()
+    set_recording(studio, outlet, is_recording=False)
+    assert studio.told == {"live/test": None}
+    other = new_studio(tmp_path, OTHER)
+    there = other.new_outlet()
+    other.recorder.stream_arrived(cast("LiveStream", there), studio.told["live/test"])
+    other.come_back(there)
+    assert not other.recorder.is_recording("live/test")
+    set_recording(other, there, is_recording=True)
+    assert other.recorder.is_recording("live/test")
+    assert other.told["live/test"] is not None
+    other.recorder.close(DEADLINE_S)
+
+
 def test_a_stream_that_no_pattern_names_is_not_recorded_whoever_orders_it(studio: Studio) -> None:
     outlet = studio.publish(app="other")
     set_recording(studio, outlet, is_recording=True)

@@ -197,6 +197,7 @@ def test_a_recorder_gives_up_a_stream_and_another_goes_on_with_it(new_studio: Ne
     outlet = old.publish()
     old.send(outlet, *MESSAGES)
     recording_id = old.told["live/test"]
+    assert recording_id is not None
     old.recorder.stream_left(cast("LiveStream", outlet))
     assert (old.recorder.recordings, outlet.listeners) == (0, [])
     old.wait_for(lambda: bool(old.journal.closed))
@@ -241,6 +242,7 @@ def test_what_was_appended_to_a_recording_moves_under_the_name_of_that(new_studi
     studio.wait_for(lambda: len(studio.journal.closed) == 1)
     second = studio.publish(publishing_type="append")
     ordered = studio.told["live/test"]
+    assert ordered is not None
     studio.send(second, *MESSAGES[:-1])
     studio.now += 1.0
     studio.send(second, MESSAGES[-1])

@@ -50,7 +50,7 @@ class Notes(Observer):
     def publish_stopped(self, connection: RtmpConnection, live_stream: LiveStream, reason: str) -> None:
         self.heard.append(f"{live_stream.key} stopped: {reason}")
 
-    def stream_arrived(self, live_stream: LiveStream, recording_id: str) -> None:
+    def stream_arrived(self, live_stream: LiveStream, recording_id: str | None) -> None:
         self.heard.append(f"{live_stream.key} goes on in {recording_id}")
 
     def stream_closed(self, live_stream: LiveStream) -> None:

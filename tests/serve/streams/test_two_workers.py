@@ -225,6 +225,17 @@ def test_the_recording_of_a_killed_worker_s_stream_goes_on_where_its_publisher_c
     ]
 
 
+def test_a_recording_that_was_stopped_stays_so_where_the_publisher_comes_back() -> None:
+    on = TwoWorkers()
+    on.publisher(1)
+    epoch = on.workers[1].stream().epoch
+    assert epoch is not None
+    on.workers[1].broker.registry.recorded("live/a", epoch, None)
+    on.kill(1)
+    on.publisher(2)
+    assert on.workers[2].notes.heard == ["live/a goes on in None", "live/a published"]
+
+
 def test_so_does_that_of_a_stream_that_moves_and_one_that_begins_anew_has_none() -> None:
     on = TwoWorkers(AppSettings(may_replace_publisher=True))
     on.publisher(1)

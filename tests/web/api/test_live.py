@@ -1,5 +1,7 @@
 """The API of a real server of two workers: what is open shows at once, and orders are carried out."""
 
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -108,7 +110,9 @@ def test_recording_is_switched_and_its_files_are_fetched_and_deleted(stage: Stag
     stage.publish("a")
     stage.wait_for_stream("a", lambda each: each["is_recording"] and each["received_bytes"] > 20_000)
     switch = "/api/v1/streams/live/a/recording"
+    asked_at = time.monotonic()
     assert stage.api.ask("PUT", switch, json={"is_recording": False}).json() == {"is_recording": False}
+    assert time.monotonic() - asked_at < GONE_WITHIN_S
     (recording,) = stage.wait_for(
         lambda: [each for each in stage.api.get("/recordings")["items"] if each["status"] == "closed"]
     )
@@ -121,6 +125,22 @@ def test_recording_is_switched_and_its_files_are_fetched_and_deleted(stage: Stag
     assert stage.api.ask("DELETE", f"/api/v1/recordings/{recording['id']}").status_code == 204
     assert recording["id"] not in {each["id"] for each in stage.api.get("/recordings")["items"]}
     assert stage.api.ask("GET", f"/api/v1/recordings/{recording['id']}/file").status_code == 404
+
+
+def test_a_recording_that_was_stopped_stays_so_though_its_worker_is_killed(stage: Stage) -> None:
+    stage.publish("a")
+    stream = stage.wait_for_stream("a", lambda each: each["is_recording"])
+    switch = "/api/v1/streams/live/a/recording"
+    assert stage.api.ask("PUT", switch, json={"is_recording": False}).status_code == 200
+    started = [line for line in stage.api.server.log_lines() if line["msg"] == "worker started"]
+    (pid,) = [line["pid"] for line in started if line["worker"] == stream["worker"]]
+    assert isinstance(pid, int)
+    os.kill(pid, signal.SIGKILL)
+    stage.publish("a")
+    before = stream["publisher"]["conn_id"]
+    back = stage.wait_for_stream("a", lambda each: each["publisher"] and each["publisher"]["conn_id"] != before)
+    assert not back["is_recording"]
+    assert stage.api.ask("PUT", switch, json={"is_recording": True}).json() == {"is_recording": True}
 
 
 def test_a_blocked_address_is_put_out_and_kept_out(stage: Stage) -> None:

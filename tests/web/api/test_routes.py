@@ -165,7 +165,7 @@ def test_recording_is_switched_within_the_patterns(tmp_path: Path) -> None:
 
 
 def test_recordings_are_listed_fetched_in_parts_and_deleted(tmp_path: Path) -> None:
-    caller = Caller(tmp_path)
+    caller = Caller(tmp_path, config=RECORDS_LIVE)
     write(tmp_path, row())
     (tmp_path / "r1_1.flv").write_bytes(b"0123456789")
     caller.catalogue.look()
@@ -208,6 +208,19 @@ def test_a_file_that_is_being_written_is_not_deleted_and_one_that_is_gone_is_tol
     assert caller.ask("/api/v1/recordings/r-1/file").status_code == 404
     (shown,) = caller.json("/recordings")["items"]
     assert (shown["duration_ms"], shown["size_bytes"]) == (None, None)
+
+
+def test_a_server_that_records_nothing_says_that_it_deletes_nothing(tmp_path: Path) -> None:
+    caller = Caller(tmp_path)
+    write(tmp_path, row())
+    caller.catalogue.look()
+    caller.config.config = RECORDS_LIVE  # a reload gives workers no thread that deletes
+    answer = caller.ask("/api/v1/recordings/r1-1", "DELETE")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        409,
+        "recording.streams was empty when the server started.",
+    )
+    assert caller.orders.sent == []
 
 
 def test_blocks_are_made_listed_and_lifted(tmp_path: Path) -> None:

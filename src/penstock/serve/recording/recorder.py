@@ -9,7 +9,8 @@ A publisher that comes back within its grace goes on with its recording, whateve
 begins anew is a new recording; published as `append`, its files are the next segments of its newest recording. A stream
 that moves to another worker is given up here, and goes on there in the next segment of the same recording; one whose
 worker is lost goes on likewise, which is why the recording is told as soon as it is known. The operator may stop and
-start the recording of a live stream, within the patterns; what was stopped stays so until the stream ends.
+start the recording of a live stream, within the patterns; what was stopped stays so until the stream ends, in whichever
+worker it goes on.
 """
 
 import fnmatch
@@ -124,8 +125,8 @@ class Recorder(Observer):
         """Recordings that go on here as soon as their stream does, by stream."""
         self._stopped: set[str] = set()
         """Live streams that are not recorded though the patterns name them."""
-        self.on_recording: Callable[[LiveStream, str], None] = lambda _live_stream, _recording_id: None
-        """Told which recording a stream is in, so that another worker can go on with it."""
+        self.on_recording: Callable[[LiveStream, str | None], None] = lambda _live_stream, _recording_id: None
+        """Told which recording a stream is in, so that another worker can go on with it; None: it was stopped."""
         self._ticked_at = 0.0
         self._told_stall_since: float | None = None
         self._dropped_by_ended = 0
@@ -220,6 +221,7 @@ class Recorder(Observer):
         if not is_recording:
             self._stopped.add(key)
             self._give_up(live_stream)
+            self.on_recording(live_stream, None)
         elif key not in self._feeds and self.settings.records(key):
             self._stopped.discard(key)
             app, stream = printable(live_stream.app_name), printable(live_stream.stream_name)
@@ -235,8 +237,11 @@ class Recorder(Observer):
         if feed is not None:
             self._tell_recording(feed)
 
-    def stream_arrived(self, live_stream: "LiveStream", recording_id: str) -> None:
-        """Another worker has recorded it so far."""
+    def stream_arrived(self, live_stream: "LiveStream", recording_id: str | None) -> None:
+        """Another worker has recorded it so far, or was told to stop that."""
+        if recording_id is None:
+            self._stopped.add(live_stream.key)
+            return
         # In an empty log nobody has told how far it had come.
         last_timestamp_ms = live_stream.log.last_timestamp_ms if live_stream.log.head else None
         self.continue_recording(live_stream.key, recording_id, last_timestamp_ms)

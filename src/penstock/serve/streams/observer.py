@@ -52,8 +52,8 @@ class Observer:
     def codecs_known(self, live_stream: LiveStream, text: str) -> None:
         """What a stream consists of, when it is known and when it changes."""
 
-    def stream_arrived(self, live_stream: LiveStream, recording_id: str) -> None:
-        """A stream goes on here that was recorded in another worker, or in one that was lost."""
+    def stream_arrived(self, live_stream: LiveStream, recording_id: str | None) -> None:
+        """A stream goes on here that was recorded in another worker, or in one that was lost; None: it was stopped."""
 
     def stream_left(self, live_stream: LiveStream) -> None:
         """A stream goes on in another worker; everything was flushed, and its log is closed next."""
@@ -139,7 +139,7 @@ class ObserverGroup(Observer):
     def codecs_known(self, live_stream: LiveStream, text: str) -> None:
         self._tell(lambda observer: observer.codecs_known(live_stream, text))
 
-    def stream_arrived(self, live_stream: LiveStream, recording_id: str) -> None:
+    def stream_arrived(self, live_stream: LiveStream, recording_id: str | None) -> None:
         self._tell(lambda observer: observer.stream_arrived(live_stream, recording_id))
 
     def stream_left(self, live_stream: LiveStream) -> None:

@@ -165,7 +165,7 @@ class Publishing:
             stream.move(log, table.loop.now)
         if continuation is not None:
             stream.resume(continuation)
-        if grant.recording_id is not None:
+        if grant.recording_id is not None or grant.is_recording_stopped:
             table.observer.stream_arrived(stream, grant.recording_id)
         return stream
 

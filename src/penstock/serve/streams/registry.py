@@ -75,8 +75,8 @@ class Registry:
         """The stream can be followed from now on."""
         self._send(Begun(name_of(key), epoch))
 
-    def recorded(self, key: str, epoch: int, recording_id: str) -> None:
-        """Which recording the stream is in: it goes on in whichever worker the stream does."""
+    def recorded(self, key: str, epoch: int, recording_id: str | None) -> None:
+        """Which recording the stream is in: it goes on in whichever worker the stream does. None: it was stopped."""
         self._send(Recorded(name_of(key), epoch, recording_id))
 
     def ended(self, key: str, epoch: int) -> None:

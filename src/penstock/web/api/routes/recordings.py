@@ -39,6 +39,8 @@ def router(context: ApiContext) -> APIRouter:
     """GET /recordings, GET /recordings/{id}/file, DELETE /recordings/{id}."""
     routes = APIRouter(tags=["recordings"])
     catalogue = context.recordings
+    # As it was at the start: workers have a thread that writes and deletes files from then on, or never.
+    can_delete = bool(context.config.config.recording.streams)
 
     def find(recording: str) -> RecordedFile:
         found = catalogue.files.get(recording)
@@ -105,6 +107,8 @@ def router(context: ApiContext) -> APIRouter:
         found = find(id)
         if found.is_open:
             raise Problem(HTTPStatus.CONFLICT, "The file is being written.")
+        if not can_delete:
+            raise Problem(HTTPStatus.CONFLICT, "recording.streams was empty when the server started.")
         ordered(context.orders.to_any_worker(DeleteRecording(found.recording_id, found.segment)))
         await seen(lambda: id not in catalogue.files, _DELETED_WITHIN_S)
         return Response(status_code=HTTPStatus.NO_CONTENT)
