@@ -27,7 +27,17 @@ from tests.pipeline.scenarios_lake.told import facts_in, keys_by_table
 from tests.pipeline.scenarios_lake.witness import bronze_rows
 
 OTHERWISE = {"spark.sql.shuffle.partitions": "5", "spark.sql.adaptive.enabled": "true"}
-OF_GOLD = {"audience", "data_quality", "incidents", "recordings", "stream_health", "usage", "view_quality"}
+OF_GOLD = {
+    "audience",
+    "audience_dimensions",
+    "data_quality",
+    "incidents",
+    "recordings",
+    "stream_health",
+    "usage",
+    "usage_dimensions",
+    "view_quality",
+}
 FACT_KEY = ("server_id", "boot_id", "seq")
 DERIVED = [name for name in stored_tables() if name != BRONZE]
 
