@@ -14,7 +14,7 @@ from penstock.control import messages
 from penstock.control.figures import Figures
 from penstock.control.messages import Alive, Entrance, HttpConnection, Listening, PastFigures, Reload, Stop, Welcome
 from penstock.control.parcels import Parcel, write_parcel
-from tests.support.rtmp_driver import LOOPBACK
+from tests.support.rtmp_driver import DEADLINE_S, LOOPBACK
 from tests.web.test_metrics import of_pipeline, samples_of
 from tests.web.web_process import Web, read_all, send_message, start_web, status_of, web_process
 
@@ -178,7 +178,7 @@ def test_a_wrong_configuration_is_told_and_ends_it() -> None:
     process, supervisor = start_web()
     with supervisor:
         send_message(supervisor, Welcome(0, "w1", "l1", 1, {"http": {"listen": 5}}, []))
-        assert process.wait(10) == 1
+        assert process.wait(DEADLINE_S) == 1
     assert "HTTP cannot be served" in stderr_of(process)
 
 
@@ -193,14 +193,14 @@ def test_a_uvicorn_that_works_otherwise_is_told_and_ends_it(tmp_path: Path) -> N
     process, supervisor = start_web(program)
     with supervisor:
         send_message(supervisor, Welcome(0, "w1", "l1", 1, {"server": {"data_dir": str(tmp_path)}}, []))
-        assert process.wait(10) == 1
+        assert process.wait(DEADLINE_S) == 1
         assert supervisor.recv(1) == b""
     assert '"HTTP cannot be served","reason":"the answer was b\'\'","uvicorn":"0.54.0"' in stderr_of(process)
 
 
 def get(listener: socket.socket, path: str) -> tuple[int, str]:
     """Ask whoever accepts there."""
-    with socket.create_connection(listener.getsockname(), 10) as client:
+    with socket.create_connection(listener.getsockname(), DEADLINE_S) as client:
         client.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         answer = read_all(client)
     return status_of(answer), answer.split(b"\r\n\r\n", 1)[1].decode()
@@ -231,7 +231,7 @@ def test_a_port_whose_certificate_cannot_be_used_is_told_and_ends_it(tmp_path: P
         config = {"server": {"data_dir": str(tmp_path)}, "http": http}
         send_message(supervisor, Welcome(0, "w1", "l1", 1, config, []))
         send_message(supervisor, Listening(), listener.fileno())
-        assert process.wait(10) == 1
+        assert process.wait(DEADLINE_S) == 1
     assert f'"HTTP cannot be served","reason":"http.cert: {bad} holds no certificate in PEM"' in stderr_of(process)
 
 
@@ -252,7 +252,7 @@ def test_a_message_before_the_first_one_ends_it() -> None:
     process, supervisor = start_web()
     with supervisor:
         send_message(supervisor, Stop(is_at_once=False))
-        assert process.wait(10) == 0
+        assert process.wait(DEADLINE_S) == 0
     stderr_of(process)
 
 

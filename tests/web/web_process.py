@@ -17,7 +17,7 @@ from penstock.control import messages
 from penstock.control.figures import Figures
 from penstock.control.messages import FromWeb, HttpConnection, Linked, Listening, Message, Ready, Welcome
 from penstock.control.parcels import Parcel, ParcelReader, write_parcel
-from tests.support.rtmp_driver import LOOPBACK
+from tests.support.rtmp_driver import DEADLINE_S, LOOPBACK
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[FromWeb] = msgspec.msgpack.Decoder(FromWeb)
@@ -50,11 +50,11 @@ class Web:
         """Another worker takes the place of the one that was there."""
         self.worker.close()
         self.worker, theirs = socket.socketpair()
-        self.worker.settimeout(10)
+        self.worker.settimeout(DEADLINE_S)
         with theirs:
             self.tell(Linked(1), theirs.fileno())
 
-    def heard(self, within_s: float = 10.0) -> Message | None:
+    def heard(self, within_s: float = DEADLINE_S) -> Message | None:
         """The next message; None at the end."""
         ends_at = time.monotonic() + within_s
         while (parcel := self._reader.next_parcel()) is None:
@@ -74,7 +74,7 @@ class Web:
 
     def connect(self) -> socket.socket:
         """A client over TCP whose connection has been handed over."""
-        client = socket.create_connection(self._listener.getsockname(), 10)
+        client = socket.create_connection(self._listener.getsockname(), DEADLINE_S)
         accepted, (host, port) = self._listener.accept()
         with accepted:
             send_message(self.worker, HttpConnection(f"{host}:{port}", "http"), accepted.fileno())
@@ -83,7 +83,7 @@ class Web:
     def connect_pair(self, address: str, scheme: str = "https") -> socket.socket:
         """A client behind a worker that ends TLS."""
         client, theirs = socket.socketpair()
-        client.settimeout(10)
+        client.settimeout(DEADLINE_S)
         with theirs:
             send_message(self.worker, HttpConnection(address, scheme), theirs.fileno())
         return client
@@ -101,7 +101,7 @@ class Web:
             return read_all(client)
 
     def wait_for_end(self) -> int:
-        return self.process.wait(10)
+        return self.process.wait(DEADLINE_S)
 
     def close(self) -> None:
         self.supervisor.close()
@@ -131,7 +131,7 @@ def start_web(program: str | None = None) -> tuple["subprocess.Popen[str]", sock
             stderr=subprocess.PIPE,
             text=True,
         )
-    ours.settimeout(10)
+    ours.settimeout(DEADLINE_S)
     return process, ours
 
 
@@ -159,7 +159,7 @@ def web_process(
     finally:
         web.close()
         try:
-            process.wait(10)
+            process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

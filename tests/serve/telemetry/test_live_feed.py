@@ -192,6 +192,16 @@ def test_everything_that_is_open_is_told_again_within_two_seconds() -> None:
     assert [each.stream for told in again for each in told.streams] == ["a"]
 
 
+def test_a_stream_of_which_something_is_new_is_told_again_within_50_ms() -> None:
+    stage = Stage()
+    published = stage.publish("a")
+    stage.pass_time(0.1)
+    before = len(stage.web.told)
+    stage.feed.stream_changed(published)
+    stage.pass_time(BATCH_S + 0.001)
+    assert [[each.stream for each in told.streams] for told in stage.web.told[before:]] == [["a"]]
+
+
 def test_a_stream_is_told_with_its_sample() -> None:
     stage = Stage()
     stage.publish("a")

@@ -180,7 +180,8 @@ def test_violations_are_warned_of_once_a_second_and_counted(lines: Lines) -> Non
 
 
 def test_a_viewer_that_does_not_read_is_warned_of(lines: Lines) -> None:
-    settings = ServerSettings(slow_viewer_s=1.0)
+    # The warning comes in the second half of it, and who is slow is looked for once a second.
+    settings = ServerSettings(slow_viewer_s=4.0)
     with (
         live_server(LogObserver(), settings=settings) as live,
         rtmp_client(live.port) as publisher,
@@ -190,11 +191,11 @@ def test_a_viewer_that_does_not_read_is_warned_of(lines: Lines) -> None:
         viewer.play("test")
         publisher.send((key_frame if each % 10 == 0 else inter_frame)(40 * each, 200_000) for each in range(100))
         (skipped, *_) = lines.wait_for("Slow viewer")
-        lines.wait_for("Connection closed: no whole message delivered in 1 s")
+        lines.wait_for("Connection closed: no whole message delivered in 4 s")
     assert (skipped["level"], skipped["stream_key"], skipped["swallowed"]) == ("WARNING", "live/test", 0)
     assert {"conn_id", "peer_addr"} <= set(skipped)
     (stalled,) = lines.of("Slow viewer takes nothing")
-    assert stalled["stalled_s"] >= 0.5
+    assert stalled["stalled_s"] >= 2.0
 
 
 def test_a_viewer_that_falls_behind_and_reads_again_is_said_to_have_skipped(lines: Lines) -> None:

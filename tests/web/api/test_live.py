@@ -110,9 +110,7 @@ def test_recording_is_switched_and_its_files_are_fetched_and_deleted(stage: Stag
     stage.publish("a")
     stage.wait_for_stream("a", lambda each: each["is_recording"] and each["received_bytes"] > 20_000)
     switch = "/api/v1/streams/live/a/recording"
-    asked_at = time.monotonic()
     assert stage.api.ask("PUT", switch, json={"is_recording": False}).json() == {"is_recording": False}
-    assert time.monotonic() - asked_at < GONE_WITHIN_S
     (recording,) = stage.wait_for(
         lambda: [each for each in stage.api.get("/recordings")["items"] if each["status"] == "closed"]
     )
