@@ -54,7 +54,6 @@ class Follower:
         self.socket.setblocking(False)
         self.received_bytes = 0
         self.is_following = False
-        self.first: int | None = None
         self.last = 0
         self.events = 0
         self._rest = b""
@@ -70,7 +69,6 @@ class Follower:
         whole, _, self._rest = text.rpartition(b"\n\n")
         numbers = _EVENT_ID.findall(whole + b"\n")
         if numbers:
-            self.first = int(numbers[0]) if self.first is None else self.first
             self.last = int(numbers[-1])
             self.events += len(numbers)
 
@@ -103,8 +101,13 @@ class Crowd:
             for key, _ in self._selector.select(left_s):
                 key.data.read()
 
+    def begin(self) -> None:
+        """Count from here: who came first was still sent what happened before the last one came."""
+        for each in self.followers:
+            each.events = 0
+
     def judge(self) -> None:
-        """All were sent the same events."""
+        """All were sent the same events since they were all there."""
         seen = {(each.last, each.events) for each in self.followers}
         if len(seen) != 1:
             raise RuntimeError(f"clients were sent different events: {sorted(seen)[:5]}")
@@ -157,17 +160,18 @@ def measure(clients: int, events_per_s: float, batch_ms: int, seconds: float) ->
         alone_bytes = memory(web).pss_bytes
         crowd.grow(clients)
         crowd.read(SETTLE_S)
-        events = crowd.followers[0].events
+        crowd.begin()
         received = sum(each.received_bytes for each in crowd.followers)
         before_s, began = cpu_s(web), time.monotonic()
         make_events(rtmp, events_per_s, crowd, seconds)
         spent_s, lasted_s = cpu_s(web) - before_s, time.monotonic() - began
         pss_bytes = memory(web).pss_bytes
+        events = crowd.followers[0].events
         crowd.read(2.0)
         crowd.judge()
         return Figures(
             clients=clients,
-            events_per_s=round((crowd.followers[0].events - events) / lasted_s, 1),
+            events_per_s=round(events / lasted_s, 1),
             batch_ms=batch_ms,
             core_percent=round(100 * spent_s / lasted_s, 1),
             without_clients_percent=round(100 * without, 1),

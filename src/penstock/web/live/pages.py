@@ -1,7 +1,8 @@
 """Pages of a list that changes while it is read.
 
 Owns the order and the cursor. A cursor names the last item that was given, by its place in the order and not by a
-count: who reads on misses nothing that stayed and sees nothing twice, whatever came and went meanwhile.
+count: who reads on misses nothing that stayed and sees nothing twice, whatever came and went meanwhile. That holds for
+values that stay what they are; an item whose value grows may pass the cursor, in either direction.
 """
 
 import base64
