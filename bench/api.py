@@ -7,6 +7,7 @@ processes. The ratio is taken within each round. Figures are worthless, and the 
 a viewer got a wrong byte or was dropped.
 
 Run: `python -m bench.api [--rounds 5] [--seconds 6] [--viewers 1000] [--requests 100] [--json FILE]`.
+Where others use the machine, in front of it: `chrt -r 5`.
 """
 
 import argparse
