@@ -154,7 +154,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     child = FakeChild(sys.argv[1], socket.socket(fileno=int(sys.argv[2])))
     if child.kind == "web":
-        child.reactor.on_signal(signal.SIGUSR1, lambda: child.link.send(Drain(within_s=1.5)))
+        child.reactor.on_signal(signal.SIGUSR1, lambda: child.link.send(Drain(within_s=5.0)))
         child.reactor.on_signal(signal.SIGUSR2, lambda: child.link.send(AskReload(7)))
     child.reactor.run()
 

@@ -23,7 +23,7 @@ def test_a_drain_lets_nobody_in_and_ends_the_server_when_the_last_one_leaves(tmp
         began_at = time.monotonic()
         client.close()
         assert server.end() == 0
-        assert time.monotonic() - began_at < 1.4
+        assert time.monotonic() - began_at < 4.0
         assert server.lines[-1]["msg"] == "server stopped"
 
 
@@ -33,7 +33,7 @@ def test_a_drain_ends_the_server_in_time_though_somebody_stays(tmp_path: Path) -
         began_at = time.monotonic()
         os.kill(server.wait_for("web started")["pid"], signal.SIGUSR1)
         assert server.end() == 0
-        assert 1.4 < time.monotonic() - began_at < 10
+        assert 4.9 < time.monotonic() - began_at < 15
         assert server.lines[-1]["msg"] == "server stopped"
 
 

@@ -187,10 +187,14 @@ def test_the_kernel_ends_a_program_when_nobody_is_left_to_do_it() -> None:
     with subprocess.Popen([sys.executable, "-c", ALONE], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         guard = int(holder.stdout.readline())
+        # The guard tells of a program before that has become what it is to be.
+        begins_by = time.monotonic() + 10
+        while not is_running("73.3"):
+            assert time.monotonic() < begins_by
+            time.sleep(0.05)
         # So that it cannot notice the end of the guard.
         holder.send_signal(signal.SIGSTOP)
         try:
-            assert is_running("73.3")
             os.kill(guard, signal.SIGKILL)
             ends_at = time.monotonic() + 10
             while is_running("73.3"):
