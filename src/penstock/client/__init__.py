@@ -20,10 +20,10 @@ is RemoteRefused, one that is not there or falls silent RemoteLost, one that bre
 that names no stream MalformedInput.
 """
 
-from penstock.client.address import StreamAddress, read_address
 from penstock.client.link import Timeouts
 from penstock.client.playing import Backoff, PlayStream, play
 from penstock.client.publishing import PublishStream, publish
+from penstock.rtmp_address import StreamAddress, read_address
 
 __all__ = [
     "Backoff",

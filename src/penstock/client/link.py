@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from penstock.amf import printable
-from penstock.client.address import StreamAddress
 from penstock.errors import RemoteLost, RemoteRefused
 from penstock.protocol.capabilities import Capabilities, CapsEx, FourCcInfo, VideoFunction
 from penstock.protocol.client_session import ClientSession
@@ -26,6 +25,7 @@ from penstock.protocol.events import (
     StreamRefused,
 )
 from penstock.protocol.handshake import NONCE_BYTES
+from penstock.rtmp_address import StreamAddress
 
 _READ_BYTES: Final = 256 * 1024
 _CLOSE_S: Final = 1.0

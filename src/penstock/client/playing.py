@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.client.address import StreamAddress, moved_to, read_address
 from penstock.client.link import DEFAULT_TIMEOUTS, Link, Timeouts, open_link
 from penstock.errors import ProtocolViolation, RemoteError
 from penstock.media.frame import Frame, FrameKind, frame_of
@@ -28,6 +27,7 @@ from penstock.protocol.events import (
     ReconnectRequested,
     StreamEnded,
 )
+from penstock.rtmp_address import StreamAddress, moved_to, read_address
 
 _KINDS: Final = {8: FrameKind.AUDIO, 9: FrameKind.VIDEO}
 # What servers tell the player itself; it is no part of what was published.

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client import StreamAddress, read_address
-from penstock.client.address import moved_to
 from penstock.errors import MalformedInput
+from penstock.rtmp_address import moved_to
 
 
 @pytest.mark.parametrize(
