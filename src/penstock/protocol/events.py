@@ -98,6 +98,8 @@ class ConnectRequested:
     object_encoding: int
     capabilities: Capabilities
     fault: str | None = None
+    via: tuple[str, ...] = ()
+    """The servers that ask for what is played here, the first of them first, where servers pull from each other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,7 @@ from penstock.protocol.states import (
     StreamState,
 )
 from penstock.protocol.status import StatusCode, information
+from penstock.protocol.via import PROPERTY, read_via
 
 
 class ServerSession(ServerDecisions):
@@ -138,6 +139,7 @@ class ServerSession(ServerDecisions):
                 object_encoding=object_encoding_of(connect),
                 capabilities=read_capabilities(properties),
                 fault=fault,
+                via=read_via(properties.get(PROPERTY)),
             )
         )
 
