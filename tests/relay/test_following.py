@@ -32,6 +32,7 @@ from penstock.relay.following import (
     pack_entries,
     unpack_entries,
 )
+from penstock.relay.packaging.boundaries import Boundary, Numbering
 from penstock.relay.segment import Entry
 from tests.relay.support import audio, key, metadata, video_setup
 
@@ -50,10 +51,12 @@ NEWS = News(
     config=9,
     configs=[Config(9, [(18, 0, b"\x02"), (9, -5, b"\x17\x00")], None, 7.0)],
     points=Points([Point(1000, 40, 9, 12.5)], []),
+    numbering=Numbering(1795015685, 1795015690, 35900313710, 1795015685, None, 2000),
+    boundaries=[(Boundary(1000, 40, 1795015685040, 1795015690, 35900313710, 0, 1795015685, True, True, 223, 2000), 9)],
 )
 
 
-@pytest.mark.parametrize("message", [Hello(1), Follow(b"live/\xff\x00", 2**40), Unfollow(3), Released([1, 2**33])])
+@pytest.mark.parametrize("message", [Hello(2), Follow(b"live/\xff\x00", 2**40), Unfollow(3), Released([1, 2**33])])
 def test_what_a_follower_says_is_read_by_the_writer(message: ToWriter) -> None:
     assert decode_for_writer(encode(message)) == message
 
@@ -61,7 +64,7 @@ def test_what_a_follower_says_is_read_by_the_writer(message: ToWriter) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        Hello(1),
+        Hello(2),
         Opened(b"live/test", 7, 3, 2**50),
         NotHere(b"live/test", 7),
         Round([NEWS, msgspec.structs.replace(NEWS, points=None, runs=[], is_over=True)]),
@@ -92,13 +95,13 @@ def test_a_follower_refuses_what_is_no_message_of_the_writer() -> None:
 
 
 def test_another_version_is_refused_by_name() -> None:
-    check_version(Hello(1))
-    with pytest.raises(MalformedInput, match="the other process speaks version 2, this one 1"):
-        check_version(Hello(2))
+    check_version(Hello(2))
+    with pytest.raises(MalformedInput, match="the other process speaks version 3, this one 2"):
+        check_version(Hello(3))
 
 
 def test_hello_is_the_same_bytes_in_every_version() -> None:
-    assert encode(Hello(1)) == b"\x92\xa5Hello\x01"
+    assert encode(Hello(2)) == b"\x92\xa5Hello\x02"
 
 
 @given(

@@ -203,7 +203,7 @@ def test_what_is_not_followed_cannot_be_let_go_of() -> None:
 
 def test_another_version_ends_the_link() -> None:
     stage = FollowingStage()
-    assert stage.follows.receive(Hello(1)) == []
+    assert stage.follows.receive(Hello(2)) == []
     with pytest.raises(MalformedInput, match="version 9"):
         stage.follows.receive(Hello(9))
 
@@ -212,7 +212,7 @@ def test_descriptors_that_belong_to_nothing_are_closed_and_end_the_link() -> Non
     stage = followed_stage(b"one")
     (descriptor,) = stage.memory.written
     with pytest.raises(MalformedInput, match="1 descriptors beside a message with 0"):
-        stage.follows.receive(Hello(1), [descriptor])
+        stage.follows.receive(Hello(2), [descriptor])
     assert len(stage.memory.opened) == 1
 
 

@@ -39,8 +39,9 @@ _MAX_NEWS_RUNS: Final = 64
 _MAX_NEWS_ENTRIES: Final = 4096
 _MAX_COPIED_BYTES: Final = 1024 * 1024
 """Of segments in plain memory, in one run. A single message may be larger."""
-_NEWS_BYTES: Final = 100
-"""About what news take beside entries, copies and codec configurations."""
+_NEWS_BYTES: Final = 140
+"""About what news take beside entries, copies, boundaries and codec configurations."""
+_BOUNDARY_BYTES: Final = 40
 
 
 class Parcel(NamedTuple):
@@ -155,6 +156,10 @@ class AnnouncedStream:
         self._add_runs(runs, descriptors)
         configs: list[Config] = []
         points = self._points_to_tell(configs)
+        boundaries = [
+            (each.boundary, self._number_of(each.config, configs))
+            for each in log.boundaries.between(position, self._position)
+        ]
         config = self._number_of(log.config, configs)
         self._forget_configs()
         news = News(
@@ -172,8 +177,11 @@ class AnnouncedStream:
             config,
             configs,
             points,
+            log.numbering,
+            boundaries,
         )
-        size = _NEWS_BYTES + sum(len(run.entries) + len(run.copied or b"") for run in runs)
+        size = _NEWS_BYTES + _BOUNDARY_BYTES * len(boundaries)
+        size += sum(len(run.entries) + len(run.copied or b"") for run in runs)
         size += sum(len(payload) for new in configs for _, _, payload in new.frames)
         return _Told(news, tuple(descriptors), size)
 
@@ -234,6 +242,8 @@ class AnnouncedStream:
         """As the follower does: only those stay to which something refers."""
         if len(self._configs) > 1:
             used = {id(self._log.config), *(id(point.config) for points in self._points for point in points)}
+            told = self._log.boundaries.between(self._start, self._position)
+            used.update(id(each.config) for each in told)
             self._configs = [(config, number) for config, number in self._configs if id(config) in used]
 
 

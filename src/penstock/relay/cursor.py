@@ -5,7 +5,7 @@ sends half a message and then something else: a reader inside a message keeps th
 if the log has moved on. A range that was given out is answered by `advance` before anything else happens to the log.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.relay.readable_log import ReadableLog
 from penstock.relay.segment import Segment
@@ -24,16 +24,23 @@ class Range(NamedTuple):
         return self.position - self.segment.start
 
 
+class SegmentKeeper(Protocol):
+    """Whose segment it is: a log, as a rule."""
+
+    def unpin(self, segment: Segment) -> None:
+        """A reader is done with it."""
+
+
 class KeptRange:
     """A range that is still owed to a peer whose reader has moved on: its segment stays until all of it is sent.
 
     In place of a copy, which of a large message would be megabytes for every peer that does not read.
     """
 
-    __slots__ = ("_log", "_segment", "position", "size")
+    __slots__ = ("_keeper", "_segment", "position", "size")
 
-    def __init__(self, log: ReadableLog, piece: Range) -> None:
-        self._log = log
+    def __init__(self, keeper: SegmentKeeper, piece: Range) -> None:
+        self._keeper = keeper
         self._segment, self.position, self.size = piece
         self._segment.pin()
 
@@ -47,7 +54,7 @@ class KeptRange:
         self.position += size
         self.size -= size
         if not self.size:
-            self._log.unpin(self._segment)
+            self._keeper.unpin(self._segment)
 
     def release(self) -> None:
         """Nobody wants the rest of it any more."""

@@ -5,6 +5,7 @@ reads from them any more. Then their numbers are `released`, for the writer to f
 kept is the writer's choice. How a descriptor becomes a buffer is the server's matter.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -19,6 +20,7 @@ from penstock.relay.following import (
     config_of,
     unpack_entries,
 )
+from penstock.relay.packaging.boundaries import Numbering
 from penstock.relay.readable_log import Flush, FrameEncoders, LogLimits, ReadableLog
 from penstock.relay.segment import MemoryBuffer, Segment, SegmentBuffer
 
@@ -39,6 +41,10 @@ class FollowedLog(ReadableLog):
         self._configs: dict[int, CodecConfig] = {}
         """Those that the writer refers to."""
         self._points_told = Points([], [])
+        self._numbering: Numbering | None = None
+        self._boundary_configs: deque[tuple[int, int]] = deque()
+        """The positions of boundaries that the writer still has, and the numbers of their codec configurations: kept
+        also where this process has dropped them, since the writer does not know of that."""
         self.publication = 0
         """Counts those that have begun since it is followed."""
         self.is_live = False
@@ -102,10 +108,21 @@ class FollowedLog(ReadableLog):
             self._points_told = news.points
             self._points.replace(map(self._point_of, news.points.newest), map(self._point_of, news.points.to_look_back))
         self.config = self._config_of(news.config)
+        self._numbering = news.numbering
+        for boundary, config in news.boundaries:
+            self.boundaries.add(boundary, self._config_of(config))
+            self._boundary_configs.append((boundary.position, config))
+        while self._boundary_configs and self._boundary_configs[0][0] < news.start:
+            self._boundary_configs.popleft()
         if len(self._configs) > 1:
             points = (*self._points_told.newest, *self._points_told.to_look_back)
-            used = {news.config, *(point.config for point in points)}
+            used = {news.config, *(point.config for point in points), *(config for _, config in self._boundary_configs)}
             self._configs = {number: config for number, config in self._configs.items() if number in used}
+
+    @property
+    def numbering(self) -> Numbering | None:
+        """How far parts and segments were counted when this process last heard of it."""
+        return self._numbering
 
     def _config_of(self, number: int) -> CodecConfig:
         try:

@@ -5,6 +5,8 @@ the other side a follower reads segments through descriptors that travel beside 
 between them. The exception is a segment in plain memory, where the writer could have no descriptor: its bytes are in
 the message. Both sides are processes of one server; a message that cannot be read is a defect, and ends the link.
 
+Beside that either asks the other for a picture of a stream, which is decoded where the stream is written.
+
 A follower asks by `Follow`; the answer is `Opened` or `NotHere`. What a log holds then, and what becomes visible later,
 comes as `News`, all streams of a round in one `Round`. News tell the state of a log, not what happened to it: several
 changes that a slow link could not tell apart in time are one. Every segment that was told of is to be given back by
@@ -21,9 +23,10 @@ from penstock.errors import MalformedInput
 from penstock.media.frame import FrameKind, frame_of
 from penstock.relay.codec_config import CodecConfig
 from penstock.relay.entry_points import EntryPoint
+from penstock.relay.packaging.boundaries import Boundary, Numbering
 from penstock.relay.segment import Entry
 
-VERSION: Final = 1
+VERSION: Final = 2
 _LAYER: Final = "following"
 _ENTRY: Final = struct.Struct("<IIqB")
 PACKED_ENTRY_BYTES: Final = _ENTRY.size
@@ -71,6 +74,14 @@ class Watching(_Message, frozen=True):
 
     stream: int
     viewers: int
+    kept_ms: int = 0
+    """How much of the stream is to be kept for a packager there."""
+
+
+class WantPicture(_Message, frozen=True):
+    """The newest key frame of a stream is wanted as JPEG, whether it is followed or not. Answered by `Picture`."""
+
+    name: bytes
 
 
 # From the writer to a follower.
@@ -90,6 +101,20 @@ class NotHere(_Message, frozen=True):
 
     name: bytes
     epoch: int
+
+
+class Picture(_Message, frozen=True):
+    """To `WantPicture`."""
+
+    name: bytes
+    jpegs: dict[int, bytes]
+    """By width. Empty: there is no picture now."""
+    status: int
+    """As over HTTP."""
+    complaint: str
+    """Why there is none, in words for people."""
+    at: float
+    """When it was asked for, by the machine's monotonic clock."""
 
 
 class Config(msgspec.Struct, frozen=True, array_like=True):
@@ -161,6 +186,10 @@ class News(msgspec.Struct, frozen=True, array_like=True):
     """Those that were not told before, or were forgotten since: only those in use are remembered."""
     points: Points | None
     """None: as before, but for those that were dropped."""
+    numbering: Numbering | None = None
+    """How far parts and segments are counted."""
+    boundaries: list[tuple[Boundary, int]] = []
+    """Where they begin among the messages in `runs`, and by the number of which codec configuration."""
 
 
 class Round(_Message, frozen=True):
@@ -169,8 +198,8 @@ class Round(_Message, frozen=True):
     news: list[News]
 
 
-ToWriter = Hello | Follow | Unfollow | Released | Watching
-ToFollower = Hello | Opened | NotHere | Round
+ToWriter = Hello | Follow | Unfollow | Released | Watching | WantPicture
+ToFollower = Hello | Opened | NotHere | Round | Picture
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _to_writer: Final[msgspec.msgpack.Decoder[ToWriter]] = msgspec.msgpack.Decoder(ToWriter)

@@ -15,6 +15,7 @@ from penstock.relay.following import (
     News,
     NotHere,
     Opened,
+    Picture,
     Released,
     Round,
     ToFollower,
@@ -122,6 +123,8 @@ class Follows:
                 return [stream]
             case Round(round_news):
                 return list(self._changes(round_news, iter(buffers)))
+            case Picture():
+                raise MisuseError("following: a picture is for whoever asked for it, and tells nothing of a log")
 
     def _changes(self, round_news: list[News], buffers: Iterator[SegmentBuffer]) -> Iterator[StreamChanged]:
         for news in round_news:

@@ -12,6 +12,7 @@ from typing import Protocol
 from penstock.media.frame import Frame, FrameKind
 from penstock.relay.codec_config import CodecConfig
 from penstock.relay.entry_points import EntryPoint
+from penstock.relay.packaging.boundaries import Boundaries, Numbering
 from penstock.relay.readable_log import Flush, FrameEncoders, LogLimits, ReadableLog
 from penstock.relay.segment import ENTRY_BYTES, Entry, Segment, SegmentStore
 
@@ -98,11 +99,17 @@ class StreamLog(ReadableLog):
         limits: LogLimits,
         budget: LogBudget,
         position: int = 0,
+        *,
+        stamps: Boundaries | None = None,
     ) -> None:
-        """`position` is where it begins: a stream that comes from another process goes on counting where it was."""
+        """`position` is where it begins: a stream that comes from another process goes on counting where it was.
+
+        `stamps` decides where parts and segments begin; without it the log has no boundaries.
+        """
         super().__init__(encoders, limits, position)
         self._store = store
         self._budget = budget
+        self._stamps = stamps
         self._pieces: list[bytes] = []
         self._entries: list[Entry] = []
         self._first_unflushed_point: EntryPoint | None = None
@@ -112,6 +119,8 @@ class StreamLog(ReadableLog):
         self.held_bytes = 0
         """The memory of all segments that were not dropped."""
         self._video_at = 0.0
+        self.kept_ms = 0
+        """While it is packaged, segments of so much of the stream are kept, within the bounds on bytes and messages."""
         self.drop_listeners: list[DropListener] = []
         self._returning: set[Segment] = set()
         """Dropped here, and still read by other processes."""
@@ -132,8 +141,13 @@ class StreamLog(ReadableLog):
         """When the next frame of video should come, by the pace of the last ones; None: no video comes."""
         return self._video_at + self.video_interval_s if self.has_video else None
 
-    def append(self, frame: Frame, now: float) -> None:
-        """Take one message from the publisher."""
+    @property
+    def numbering(self) -> Numbering | None:
+        """How far parts and segments are counted; None where nobody counts them."""
+        return None if self._stamps is None else self._stamps.numbering
+
+    def append(self, frame: Frame, now: float, wall_ms: int = 0) -> None:
+        """Take one message from the publisher. `wall_ms` is the Unix time, for the boundaries."""
         kind, timestamp_ms, payload, is_key, is_setup, is_malformed, _ = frame
         if kind is _VIDEO:
             self.has_unflushed_video = True
@@ -147,6 +161,8 @@ class StreamLog(ReadableLog):
         elif self.config.audio_codec_id is None and kind is FrameKind.AUDIO and not is_malformed:
             self.config = self.config.with_media(frame)
         position = self._appended
+        if self._stamps is not None and (boundary := self._stamps.stamp(frame, position, wall_ms)) is not None:
+            self.boundaries.add(boundary, self.config)
         if is_setup:
             self.config = self.config.with_frame(frame)
         elif is_key or (kind is FrameKind.AUDIO and self._is_quiet_point(now)):
@@ -222,9 +238,9 @@ class StreamLog(ReadableLog):
         """Drop what is older than the limits allow, by whole segments. The newest entry point stays if it can."""
         limits = self._limits
         self._points.forget_old(now)
-        first_position = self._points.first_position
-        if first_position is not None:
-            self._drop_before(first_position)
+        needed = [each for each in (self._points.first_position, self._first_kept_position) if each is not None]
+        if needed:
+            self._drop_before(min(needed))
         else:
             while len(self._segments) > 1 and now - self._segments[1].opened_at > limits.max_age_s:
                 self._drop_first()
@@ -232,10 +248,17 @@ class StreamLog(ReadableLog):
             self._drop_first()
 
     @property
+    def _first_kept_position(self) -> int | None:
+        if not self.kept_ms:
+            return None
+        first = self.boundaries.segment_start_back(self.kept_ms, self.head)
+        return None if first is None else first.boundary.position
+
+    @property
     def _keeps_too_many_messages(self) -> bool:
         kept = sum(len(segment.entries) for segment in self._segments)
         # Where records take more than messages do, these are tiny, and fewer are kept: ten seconds of sound alone.
-        are_tiny = self.held_bytes < 2 * ENTRY_BYTES * kept
+        are_tiny = self.held_bytes < 2 * ENTRY_BYTES * kept and not self.kept_ms
         return kept > self._limits.max_messages // (_TINY_PART if are_tiny else 1)
 
     def _is_full(self, segment: Segment) -> bool:
@@ -281,6 +304,8 @@ class StreamLog(ReadableLog):
         self.config = CodecConfig()
         self.has_video = False
         self.publication_start = self._appended
+        if self._stamps is not None:
+            self._stamps.begin_anew()
 
     def clear_metadata(self) -> None:
         """The publisher took its metadata back."""

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.media.frame import FrameKind
+from penstock.relay.boundary_index import BoundaryIndex
 from penstock.relay.codec_config import CodecConfig
 from penstock.relay.entry_points import EntryPoint, EntryPoints
+from penstock.relay.packaging.boundaries import Numbering
 from penstock.relay.segment import Entry, Segment
 
 FrameEncoders = Mapping[FrameKind, Callable[[int, bytes], bytes]]
@@ -71,6 +73,8 @@ class ReadableLog:
         self._limits = limits
         self._segments: deque[Segment] = deque()
         self._points = EntryPoints(limits.max_gops, limits.max_age_s, limits.lookback_s)
+        self.boundaries = BoundaryIndex()
+        """Where parts and segments begin in what is held."""
         self.config = CodecConfig()
         self.head = position
         """The position behind the last flushed byte: where in-step cursors stand."""
@@ -101,6 +105,11 @@ class ReadableLog:
     @property
     def next_video_at(self) -> float | None:
         """When the next frame of video should come, by the pace of the last ones; None: not known, or there is none."""
+        return None
+
+    @property
+    def numbering(self) -> Numbering | None:
+        """How far parts and segments are counted; None where nobody counts them."""
         return None
 
     @property
@@ -192,6 +201,7 @@ class ReadableLog:
         if segment.drop():
             self._on_closed(segment)
         self._points.forget_before(self.start)
+        self.boundaries.forget_before(self.start)
 
     def _on_closed(self, segment: Segment) -> None:
         """Nobody reads a dropped segment any more: its memory was given back."""

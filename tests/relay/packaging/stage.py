@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from penstock.media.frame import Frame, FrameKind, frame_of
 from penstock.relay.follower import Follower, FollowerBatch, FollowerLimits
 from penstock.relay.log import LogBudget, StreamLog
-from penstock.relay.packaging.boundaries import Boundaries, Boundary, BoundaryRule
+from penstock.relay.packaging.boundaries import Boundaries, Boundary, BoundaryRule, Numbering
 from penstock.relay.packaging.packager import Packager
 from penstock.relay.packaging.parts import Packaged, PackagedPart, SegmentEnd, SegmentStart
 from penstock.relay.readable_log import LogLimits
@@ -69,7 +69,7 @@ class Stage:
 
     def __init__(self, rule: BoundaryRule | None = None, limits: FollowerLimits | None = None) -> None:
         self.log = StreamLog(MemoryStore(), ENCODERS, LogLimits(), LogBudget(1 << 40))
-        self.boundaries = Boundaries(rule or BoundaryRule(), WALL_MS)
+        self.boundaries = Boundaries(rule or BoundaryRule(), Numbering.at(WALL_MS))
         self.follower = Follower(self.log, limits or FollowerLimits())
         self.packager = Packager(CHUNK_SIZE)
         self.stamped: list[Boundary] = []

@@ -5,14 +5,14 @@ from itertools import pairwise
 import pytest
 
 from penstock.media.frame import Frame, FrameKind, frame_of
-from penstock.relay.packaging.boundaries import Boundaries, Boundary, BoundaryRule
+from penstock.relay.packaging.boundaries import Boundaries, Boundary, BoundaryRule, Numbering
 from tests.media import setup_messages
 from tests.relay.packaging.stage import WALL_MS, audio, audio_setup, steady, video, video_setup
 
 
 def stamped(frames: list[Frame], rule: BoundaryRule | None = None, late_ms: int = 0) -> list[Boundary]:
     """The boundaries of frames that each take one byte of a log."""
-    boundaries = Boundaries(rule or BoundaryRule(), WALL_MS)
+    boundaries = Boundaries(rule or BoundaryRule(), Numbering.at(WALL_MS))
     found = [
         boundaries.stamp(frame, position, WALL_MS + frame.timestamp_ms + late_ms)
         for position, frame in enumerate(frames)
@@ -40,7 +40,7 @@ def test_a_boundary_lies_before_the_frame_that_it_begins_with() -> None:
         assert boundary.is_independent is frame.is_key
 
 
-def test_numbers_begin_at_the_unix_second_and_count_on() -> None:
+def test_numbers_begin_at_the_unix_second_and_discontinuities_at_the_hour_and_count_on() -> None:
     boundaries = stamped(steady(4.5))
     assert [boundary.segment for boundary in boundaries if boundary.part_index == 0] == [
         1795015685,
@@ -49,7 +49,7 @@ def test_numbers_begin_at_the_unix_second_and_count_on() -> None:
     ]
     assert boundaries[0].part == 35_900_313_700
     assert [boundary.part - boundaries[0].part for boundary in boundaries] == list(range(len(boundaries)))
-    assert {boundary.discontinuity for boundary in boundaries} == {1795015685}
+    assert {boundary.discontinuity for boundary in boundaries} == {498_615}
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_what_is_no_frame_is_no_boundary() -> None:
 
 
 def test_another_publication_goes_on_counting_behind_a_discontinuity() -> None:
-    boundaries = Boundaries(BoundaryRule(), WALL_MS)
+    boundaries = Boundaries(BoundaryRule(), Numbering.at(WALL_MS))
     before = [boundaries.stamp(frame, 0, WALL_MS + frame.timestamp_ms) for frame in steady(1)]
     boundaries.begin_anew()
     after = [boundaries.stamp(frame, 0, WALL_MS + frame.timestamp_ms) for frame in steady(1, start_ms=9000)]
@@ -193,7 +193,7 @@ def test_sound_that_comes_late_is_there_from_the_next_key_frame_on() -> None:
 
 
 def test_dates_are_those_of_the_frame_that_came_soonest() -> None:
-    boundaries = Boundaries(BoundaryRule(), WALL_MS)
+    boundaries = Boundaries(BoundaryRule(), Numbering.at(WALL_MS))
     # A network that holds up every third frame by 80 ms, and the first by 300.
     frames = [frame for frame in steady(4, sounds=False) if not frame.is_setup]
     late = [300 if number == 0 else 80 * (number % 3 == 0) for number in range(len(frames))]
@@ -207,7 +207,7 @@ def test_dates_are_those_of_the_frame_that_came_soonest() -> None:
 
 
 def test_dates_follow_a_wall_clock_that_was_set() -> None:
-    boundaries = Boundaries(BoundaryRule(), WALL_MS)
+    boundaries = Boundaries(BoundaryRule(), Numbering.at(WALL_MS))
     for frame in steady(2, sounds=False):
         boundaries.stamp(frame, 0, WALL_MS + frame.timestamp_ms)
     later = boundaries.stamp(video(2000, is_key=True), 0, WALL_MS + 62_000)

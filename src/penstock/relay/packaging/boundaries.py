@@ -20,6 +20,9 @@ from penstock.media.packets import PacketKind
 
 PARTS_PER_SECOND: Final = 20
 """Numbers of parts begin at so many for each second of Unix time: more than there are in one, so they never go back."""
+_DISCONTINUITY_S: Final = 3600
+"""Discontinuities are counted from the Unix hour: hls.js 1.7 walks a list as long as their number is large, and hangs
+where that is the second."""
 
 _LEAST_PART: Final = 0.85
 _FIRST_PART: Final = 0.925
@@ -59,7 +62,8 @@ class Boundary(NamedTuple):
     """A part begins before the message at `position`, and with `part_index` 0 a segment.
 
     `segment`, `part` and `discontinuity` count through the stream. `wall_ms` is the Unix time of `timestamp_ms`.
-    `part_target_ms` is None until the first part of the stream has ended.
+    `part_target_ms` is None until the first part of the stream has ended; `longest_segment_ms` is the length of the
+    longest segment that has, 0 if there is none.
     """
 
     position: int
@@ -72,26 +76,72 @@ class Boundary(NamedTuple):
     is_discontinuous: bool
     is_independent: bool
     part_target_ms: int | None
+    longest_segment_ms: int = 0
+
+
+class Numbering(NamedTuple):
+    """How far a stream has counted: what another process needs that goes on with it.
+
+    `began_s` is the Unix second in which its first publication began. It tells streams of one name apart.
+    """
+
+    began_s: int
+    segment: int
+    part: int
+    discontinuity: int
+    part_target_ms: int | None = None
+    longest_segment_ms: int = 0
+
+    @classmethod
+    def at(cls, wall_ms: int) -> "Numbering":
+        """Of a stream whose first publication begins at this Unix time: nothing of it was numbered."""
+        began_s = wall_ms // 1000
+        return cls(began_s, began_s - 1, began_s * PARTS_PER_SECOND - 1, began_s // _DISCONTINUITY_S)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was numbered."""
+        return self.segment >= self.began_s
+
+    def skipping(self) -> "Numbering":
+        """The same for one who may not have heard of all: what was numbered without its knowing is left out."""
+        return self._replace(segment=self.segment + 1, part=self.part + PARTS_PER_SECOND) if self.has_begun else self
 
 
 class Boundaries:
     """The boundaries of one stream, found frame by frame."""
 
-    def __init__(self, rule: BoundaryRule, wall_ms: int) -> None:
-        """`wall_ms` is when the stream's first publication begins: the numbers start there."""
+    def __init__(self, rule: BoundaryRule, numbering: Numbering) -> None:
+        """`numbering` is where the numbers go on."""
         self._rule = rule
-        self._segment = wall_ms // 1000 - 1
-        self._part = wall_ms // 1000 * PARTS_PER_SECOND - 1
-        self._discontinuity = wall_ms // 1000
+        self._segment = numbering.segment
+        self._part = numbering.part
+        self._discontinuity = numbering.discontinuity
         self._part_index = 0
-        self._is_first = True
+        self._is_first = not numbering.has_begun
         self._is_open = False
-        self.part_target_ms: int | None = None
+        self._began_s = numbering.began_s
+        self.part_target_ms = numbering.part_target_ms
+        self._longest_segment_ms = numbering.longest_segment_ms
         self._wall_offset_ms: int | None = None
         self._begin()
 
+    @property
+    def numbering(self) -> Numbering:
+        """How far it has counted."""
+        return Numbering(
+            self._began_s,
+            self._segment,
+            self._part,
+            self._discontinuity,
+            self.part_target_ms,
+            self._longest_segment_ms,
+        )
+
     def begin_anew(self) -> None:
         """Another publication continues the stream."""
+        if self._is_open:
+            self._see_segment_end(max(self._last_ms.values(), default=self._segment_start_ms))
         self._wall_offset_ms = None
         self._begin()
 
@@ -151,6 +201,7 @@ class Boundaries:
             is_discontinuous,
             is_key or not self._has_video,
             self.part_target_ms,
+            self._longest_segment_ms,
         )
 
     def _see_setup(self, frame: Frame) -> None:
@@ -222,6 +273,8 @@ class Boundaries:
         """Begin a segment; whether with a discontinuity."""
         has_jumped = self._is_open and self._has_jumped(kind, timestamp_ms)
         is_new = not self._is_open or self._codecs != self._segment_codecs
+        if self._is_open:
+            self._see_segment_end(max(self._last_ms.values()) if has_jumped else timestamp_ms)
         is_discontinuous = not self._is_first and (is_new or has_jumped)
         self._segment += 1
         self._discontinuity += is_discontinuous
@@ -230,6 +283,9 @@ class Boundaries:
         self._segment_start_ms = timestamp_ms
         self._segment_codecs = dict(self._codecs)
         return is_discontinuous
+
+    def _see_segment_end(self, end_ms: int) -> None:
+        self._longest_segment_ms = max(self._longest_segment_ms, end_ms - self._segment_start_ms)
 
     def _wall_ms(self, timestamp_ms: int, wall_ms: int) -> int:
         """The stream's time on the wall: that of the frame which came soonest, so that no date is ahead of the wall."""

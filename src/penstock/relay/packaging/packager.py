@@ -96,6 +96,18 @@ class Packager:
         """Up to this position of the log messages are missing."""
         self._packaged: list[Packaged] = []
         self.part_target_ms: int | None = None
+        self.longest_segment_ms = 0
+        """Of all that have ended in the stream, as its writer knows it."""
+
+    @property
+    def config(self) -> CodecConfig:
+        """In force behind what was taken."""
+        return self._config
+
+    @property
+    def has_open_part(self) -> bool:
+        """Whether there is a part that has yet to end, and refers to what was taken."""
+        return self._part is not None
 
     def take(self, batch: FollowerBatch, boundaries: Sequence[Boundary]) -> list[Packaged]:
         """What these messages complete. `boundaries` are those before them and among them that were not given yet."""
@@ -165,6 +177,7 @@ class Packager:
         """A part begins. `kind` is that of the frame it begins with, None if that is missing."""
         if boundary.part_target_ms is not None:
             self.part_target_ms = boundary.part_target_ms
+        self.longest_segment_ms = max(self.longest_segment_ms, boundary.longest_segment_ms)
         segment, part = self._segment, self._part
         if segment is None or part is None:
             if boundary.part_index == 0:
