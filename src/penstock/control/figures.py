@@ -36,8 +36,18 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     round_counts: tuple[int, ...] = (0,) * (len(ROUND_BOUNDS_S) + 1)
     round_sum_s: float = 0.0
     flush_grid_s: float = 0.0
+    pulls: int = 0
+    pull_misses: int = 0
+    pull_losses: int = 0
+    """Connections to origins that were lost, and tries that failed, without the origin saying no."""
     log_bytes: int = 0
     log_budget_bytes: int = 0
+    pushes_live: int = 0
+    """Streams that other servers are sent and take."""
+    pushes_failing: int = 0
+    """Those that should be, and are not."""
+    push_failures: int = 0
+    push_sent_bytes: int = 0
     recorder_backlog_bytes: int | None = None
     recorder_dropped_messages: int | None = None
     facts_written: int | None = None
@@ -46,6 +56,12 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     facts_deleted_files: int | None = None
     facts_held_back: int | None = None
     log_lines_held_back: int | None = None
+    beacons_told: int = 0
+    """Of players, that became facts."""
+    beacons_unknown: int = 0
+    """About views that are not there."""
+    beacons_limited: int = 0
+    """Too soon after another one of the same view."""
 
     def to_plain(self) -> dict[str, Any]:
         """As a message carries it."""
@@ -63,8 +79,11 @@ _GAUGES: Final = (
     "publishers",
     "viewers",
     "streams",
+    "pulls",
     "log_bytes",
     "log_budget_bytes",
+    "pushes_live",
+    "pushes_failing",
     "recorder_backlog_bytes",
     "facts_pending_bytes",
 )
@@ -77,13 +96,20 @@ _COUNTERS: Final = (
     "slow_viewers_closed",
     "follower_resumes",
     "protocol_violations",
+    "pull_misses",
+    "pull_losses",
     "round_sum_s",
+    "push_failures",
+    "push_sent_bytes",
     "recorder_dropped_messages",
     "facts_written",
     "facts_dropped",
     "facts_deleted_files",
     "facts_held_back",
     "log_lines_held_back",
+    "beacons_told",
+    "beacons_unknown",
+    "beacons_limited",
 )
 
 

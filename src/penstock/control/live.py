@@ -56,6 +56,15 @@ class LiveView(msgspec.Struct, frozen=True, array_like=True):
     sent_bytes: int
     lag_ms: int | None
     skips: int
+    rule: str | None = None
+    """What let it in, as rules are called."""
+
+
+class LeftOutTrack(msgspec.Struct, frozen=True, array_like=True):
+    """A track that viewers over HTTP do not get."""
+
+    what: str
+    why: str
 
 
 class LivePublisher(msgspec.Struct, frozen=True, array_like=True):
@@ -67,6 +76,10 @@ class LivePublisher(msgspec.Struct, frozen=True, array_like=True):
     protocol: str
     client: str | None
     auth_subject: str | None
+    rule: str | None = None
+    """What let it in, as rules are called."""
+    pulled_from: str | None = None
+    """The address of the stream at the server that it is pulled from, without keys; None: it is published here."""
 
 
 class LiveStreamState(msgspec.Struct, frozen=True, array_like=True):
@@ -86,6 +99,8 @@ class LiveStreamState(msgspec.Struct, frozen=True, array_like=True):
     av_skew_ms: float | None = None
     received_bytes: int = 0
     """Of the publication."""
+    left_out: list[LeftOutTrack] = []
+    """What the containers cannot carry in which it is watched now, as the worker knows that has the stream."""
 
 
 class Live(Message, frozen=True):
@@ -178,8 +193,57 @@ class DeleteRecording(Message, frozen=True):
     segment: int
 
 
-WorkerToWeb = HttpConnection | Live | AccessQuestion
-WebToWorker = AccessAnswer | Kick | Blocks | SetRecording | DeleteRecording
+class LivePush(msgspec.Struct, frozen=True, array_like=True):
+    """A stream that a worker sends to a target, or would if it might."""
+
+    target: str
+    app: str
+    stream: str
+    state: str
+    attempts: int
+    last_error: str | None
+    sent_bytes: int
+    lag_ms: int | None
+    skips: int
+    started_at_us: int
+
+
+class LivePushes(Message, frozen=True):
+    """All pushes of a worker. Sent soon after a change, and every two seconds while there are any."""
+
+    pushes: list[LivePush]
+
+
+class NewPush(msgspec.Struct, frozen=True, array_like=True):
+    """A target that was added through the API. Its key is as good as a password."""
+
+    name: str
+    streams: list[str]
+    url: str
+    key: str | None
+
+
+class Pushes(Message, frozen=True):
+    """All targets that were added through the API. The whole list, whenever it changes."""
+
+    targets: list[NewPush]
+
+
+class ViewBeacon(Message, frozen=True):
+    """What a viewer saw, as its player tells it; None: not told. Counted from the start of the view."""
+
+    token: str
+    """Names the view, to its player and to the worker that has it."""
+    startup_ms: int | None = None
+    played_ms: int | None = None
+    stalls: int | None = None
+    stalled_ms: int | None = None
+    latency_ms: int | None = None
+    dropped_frames: int | None = None
+
+
+WorkerToWeb = HttpConnection | Live | LivePushes | AccessQuestion
+WebToWorker = AccessAnswer | Kick | Blocks | SetRecording | DeleteRecording | Pushes | ViewBeacon
 
 
 def to_plain(value: msgspec.Struct) -> dict[str, Any]:

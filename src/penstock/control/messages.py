@@ -5,6 +5,8 @@ streams are bytes: text of peers may hold bytes that are no UTF-8. Times are of 
 its processes share. Messages between workers are in `penstock.relay.following`.
 """
 
+# Long because: it is a table.
+
 import enum
 from typing import Any, Final
 
@@ -34,6 +36,11 @@ class Verdict(enum.Enum):
     ADMIT = "may begin"
     REPLACE = "may begin in the place of whoever publishes under that name"
     REFUSE = "the name is in use"
+    MISSED = "the origin did not have the stream a moment ago"
+    FULL = "there is no room for one more pull"
+
+
+GRANTED: Final = (Verdict.ADMIT, Verdict.REPLACE)
 
 
 class Continuation(msgspec.Struct, frozen=True, array_like=True):
@@ -43,6 +50,8 @@ class Continuation(msgspec.Struct, frozen=True, array_like=True):
     """Of the head of its log."""
     last_timestamp_ms: int
     last_frame_at: float
+    numbering: tuple[int, int, int, int, int | None, int] | None = None
+    """How far its parts and segments are counted, as `relay.packaging.boundaries.Numbering` has it."""
 
 
 # From the supervisor to a worker.
@@ -62,6 +71,14 @@ class Welcome(Message, frozen=True):
     """Values as `Config` validates them."""
     recovers: list[str]
     """Boots whose recordings and facts are this worker's to finish, since they were lost; "*": all but this life's."""
+    listening: dict[str, str] = {}
+    """Where the server listens, by the names of listeners: HOST:PORT."""
+    link_secret: bytes = b""
+    """What the server signs its own links by: one for each life of the supervisor, in no file and no log."""
+
+    def __repr__(self) -> str:
+        """Without what only the processes of the server are to know."""
+        return f"Welcome(worker={self.worker}, boot_id={self.boot_id!r})"
 
 
 class Accepted(Message, frozen=True):
@@ -131,6 +148,35 @@ class Over(Message, frozen=True):
     epoch: int
 
 
+class TargetAnswer(Message, frozen=True):
+    """To `ClaimTarget`."""
+
+    target: str
+    name: bytes
+    held_by: bytes | None
+    """The stream that is pushed there already; None: this one may be."""
+
+
+class Watched(Message, frozen=True):
+    """Whether anybody watches a stream that this worker pulls, in all workers: when that changes."""
+
+    name: bytes
+    epoch: int
+    is_watched: bool
+
+
+class Missed(Message, frozen=True):
+    """Nobody has a stream that is waited for here: it was asked for at its origin."""
+
+    name: bytes
+
+
+class Orphaned(Message, frozen=True):
+    """The worker that pulled a stream was lost, and it is watched here: it may be pulled by this worker."""
+
+    name: bytes
+
+
 class Refused(Message, frozen=True):
     """A connection is over a limit after all, by the address that its proxy gave."""
 
@@ -148,6 +194,10 @@ class TurnedAway(Message, frozen=True):
     """About the last of them."""
 
 
+class Decoder(Message, frozen=True):
+    """To `WantDecoder`: the link to a process that decodes pictures is beside it, or it could not be started."""
+
+
 class LoadBeside(Message, frozen=True):
     """Once a second: how busy the loops of all other workers are, added up."""
 
@@ -158,6 +208,10 @@ class Reload(Message, frozen=True):
     """The configuration may have changed, and certificates are to be read anew."""
 
     config: dict[str, Any]
+
+
+class Draining(Message, frozen=True):
+    """Nobody new is let in: those who can are to be asked to come back elsewhere."""
 
 
 class Stop(Message, frozen=True):
@@ -215,6 +269,11 @@ class Claim(Message, frozen=True):
     claimant: str
     may_replace: bool
     grace_s: float
+    max_pulls: int | None = None
+    """Nobody publishes it here: it is to be pulled, as one of so many in the server. None: a publisher wants it.
+
+    A pull is granted a name that nobody has or awaits, and is told so at once; it gives way to every publisher.
+    """
 
 
 class Begun(Message, frozen=True):
@@ -240,6 +299,13 @@ class Ended(Message, frozen=True):
     epoch: int
 
 
+class NotThere(Message, frozen=True):
+    """A stream that this worker was to pull is not to be had: its name is free, and it is not asked for a while."""
+
+    name: bytes
+    epoch: int
+
+
 class Yielded(Message, frozen=True):
     """To `Challenge`. If it may begin or replace, the publisher here has ended, and the name may go elsewhere."""
 
@@ -256,6 +322,20 @@ class Watch(Message, frozen=True):
     max_viewers: int
 
 
+class ClaimTarget(Message, frozen=True):
+    """A stream of this worker is to be pushed to a target that takes one at a time. Answered by `TargetAnswer`."""
+
+    target: str
+    name: bytes
+
+
+class GiveTargetBack(Message, frozen=True):
+    """A stream is not pushed there any more."""
+
+    target: str
+    name: bytes
+
+
 class Unwatch(Message, frozen=True):
     """One viewer fewer."""
 
@@ -268,6 +348,10 @@ class LastSeen(Message, frozen=True):
     name: bytes
     epoch: int
     continuation: Continuation
+
+
+class WantDecoder(Message, frozen=True):
+    """There are pictures to decode: start a process for it. One that this worker had before is to be killed."""
 
 
 # From the supervisor to web.
@@ -351,10 +435,16 @@ ToWorker = (
     | SeatAnswer
     | Owner
     | Over
+    | TargetAnswer
+    | Watched
+    | Missed
+    | Orphaned
     | Refused
     | TurnedAway
+    | Decoder
     | LoadBeside
     | Reload
+    | Draining
     | Stop
 )
 FromWorker = (
@@ -368,10 +458,14 @@ FromWorker = (
     | Begun
     | Recorded
     | Ended
+    | NotThere
     | Yielded
     | Watch
     | Unwatch
     | LastSeen
+    | ClaimTarget
+    | GiveTargetBack
+    | WantDecoder
 )
 ToWeb = Welcome | Listening | Linked | PastFigures | Figures | Entrance | Origins | Reload | Reloaded | Stop
 FromWeb = Ready | Failed | Alive | Drain | AskReload

@@ -8,8 +8,14 @@ What a lost worker published goes on where those who followed it last saw it: a 
 them have said so. Its recording goes on too, by the id that its worker had told, and stays stopped where the operator
 had stopped it.
 
+A name that is pulled from another server is owned like any other, but gives way to every publisher, and its owner is
+told whether anybody watches. That an origin did not have a stream is remembered for a while, so that a crowd who asks
+for it asks the origin once.
+
 A name is forgotten when nobody has, wants, watches or waits for it, so there are never more of them than connections.
 """
+
+# Long because: every message about a name changes the same few facts about it.
 
 import itertools
 import math
@@ -26,6 +32,9 @@ from penstock.control.messages import (
     Continuation,
     Ended,
     LastSeen,
+    Missed,
+    NotThere,
+    Orphaned,
     Over,
     Owner,
     PublishAnswer,
@@ -34,15 +43,17 @@ from penstock.control.messages import (
     Unwatch,
     Verdict,
     Watch,
+    Watched,
     Yielded,
 )
+from penstock.control.misses import Misses
 
 LAST_WORD_S: Final = 0.5
 """How long a claim waits at most for those who followed a stream of a lost worker. Their links end with it, so most say
 within milliseconds how far it had come; one may have gone before it noticed."""
 
-AboutNames: TypeAlias = Claim | Begun | Recorded | Ended | Yielded | Watch | Unwatch | LastSeen
-Answer: TypeAlias = PublishAnswer | Challenge | SeatAnswer | Owner | Over
+AboutNames: TypeAlias = Claim | Begun | Recorded | Ended | NotThere | Yielded | Watch | Unwatch | LastSeen
+Answer: TypeAlias = PublishAnswer | Challenge | SeatAnswer | Owner | Over | Watched | Missed | Orphaned
 Outgoing: TypeAlias = tuple[int, Answer]
 """A message and the worker that it is for."""
 
@@ -69,6 +80,8 @@ class _Stream:
     epoch: int = 0
     """Of the newest grant. Kept when the owner is gone, for those who followed it."""
     is_begun: bool = False
+    is_pulled: bool = False
+    """Whether it was granted to a pull; kept when that is lost, since another pull may go on with it."""
     former_owner: int = NOBODY
     """Whoever yielded it to the owner, and is to hear when it has begun there."""
     grace_s: float = 0.0
@@ -99,7 +112,7 @@ class _Stream:
     def forget_past(self) -> None:
         """Whatever is published under the name next is another stream."""
         self.continuation = self.recording_id = None
-        self.is_recording_stopped = False
+        self.is_recording_stopped = self.is_pulled = False
 
 
 class Names:
@@ -109,6 +122,9 @@ class Names:
         self._streams: dict[bytes, _Stream] = {}
         self._challenges: dict[int, _Challenge] = {}
         self._waiting: set[bytes] = set()
+        self._pulls: set[bytes] = set()
+        """Names that a pull has."""
+        self._misses = Misses()
         self._epochs = itertools.count(1)
         self._challenge_numbers = itertools.count(1)
 
@@ -128,6 +144,8 @@ class Names:
     def receive(self, worker: int, message: AboutNames, now: float) -> list[Outgoing]:
         """What a message of a worker leads to."""
         match message:
+            case Claim() if message.max_pulls is not None:
+                return list(self._claim_to_pull(worker, message, message.max_pulls, now))
             case Claim():
                 stream = self._stream(message.name)
                 stream.claims.append(_Claimant(worker, message))
@@ -140,10 +158,12 @@ class Names:
                 self._recorded(worker, message)
             case Ended():
                 return list(self._ended(worker, message))
+            case NotThere():
+                return list(self._not_there(worker, message, now))
             case Watch():
-                return [(worker, self._watch(worker, message))]
+                return list(self._watch(worker, message))
             case Unwatch():
-                self._unwatch(worker, message.name)
+                return list(self._unwatch(worker, message.name))
             case LastSeen():
                 return list(self._last_seen(worker, message, now))
             case _:
@@ -160,6 +180,7 @@ class Names:
             if stream.former_owner == worker:
                 stream.former_owner = NOBODY
             stream.claims = deque(each for each in stream.claims if each.worker != worker)
+            were_watching = stream.viewers_in_all
             stream.viewers_in_all -= stream.viewers.pop(worker, 0)
             stream.awaited.discard(worker)
             if stream.owner == worker:
@@ -167,12 +188,17 @@ class Names:
                 if stream.is_begun:
                     self._await_last_words(stream, now)
                 self._wait_for_owner(stream, now)
+                if stream.is_pulled and stream.viewers:
+                    found.append((next(iter(stream.viewers)), Orphaned(stream.name)))
+            elif were_watching and not stream.viewers_in_all:
+                found += self._tell_watched(stream)
             found += self._decide(stream)
         return found
 
     def tick(self, now: float) -> list[Outgoing]:
         """Wait no longer for who does not say how far a stream had come, or for publishers that do not come back."""
         found: list[Outgoing] = []
+        self._misses.forget_old(now)
         for stream in [self._streams[name] for name in self._waiting]:
             if stream.awaited and now >= stream.awaited_until:
                 stream.awaited.clear()
@@ -202,8 +228,13 @@ class Names:
                 if stream.awaited:
                     return
                 yield self._grant(stream, stream.claims.popleft(), Verdict.ADMIT)
+                if not stream.viewers_in_all:
+                    yield from self._tell_watched(stream)
                 continue
             claimant = stream.claims.popleft()
+            if claimant.claim.max_pulls is not None:
+                yield _refused(claimant, Verdict.REFUSE)
+                continue
             stream.challenge = next(self._challenge_numbers)
             self._challenges[stream.challenge] = _Challenge(stream.name, stream.owner, claimant)
             claim = claimant.claim
@@ -214,6 +245,8 @@ class Names:
         stream.former_owner, stream.owner = stream.owner or stream.former_owner, claimant.worker
         stream.epoch = next(self._epochs)
         stream.is_begun = False
+        stream.is_pulled = claimant.claim.max_pulls is not None
+        (self._pulls.add if stream.is_pulled else self._pulls.discard)(stream.name)
         stream.grace_s = claimant.claim.grace_s
         stream.last_seen_at.clear()
         self._stop_waiting(stream)
@@ -239,7 +272,7 @@ class Names:
             refused, stream.claims = stream.claims, deque()
             for each in (claimant, *refused):
                 if each is not None:
-                    yield each.worker, PublishAnswer(each.claim.request, Verdict.REFUSE, 0, None)
+                    yield _refused(each, Verdict.REFUSE)
         else:
             is_elsewhere = claimant is None or claimant.worker != worker
             stream.continuation = message.continuation if is_elsewhere else None
@@ -271,12 +304,44 @@ class Names:
         stream = self._owned(worker, message.name, message.epoch)
         if stream is None:
             return
+        yield from self._free(stream, _over(stream))
+
+    def _free(self, stream: _Stream, told: Iterator[Outgoing]) -> Iterator[Outgoing]:
         self._withdraw_challenge(stream)
         stream.forget_past()
-        yield from _over(stream)
+        yield from told
         stream.owner = NOBODY
         stream.is_begun = False
+        self._pulls.discard(stream.name)
         yield from self._decide(stream)
+
+    def _claim_to_pull(self, worker: int, claim: Claim, max_pulls: int, now: float) -> Iterator[Outgoing]:
+        stream = self._stream(claim.name)
+        claimant = _Claimant(worker, claim)
+        is_awaited = stream.waits_until is not None and not stream.is_pulled
+        if stream.owner or stream.claims or stream.challenge is not None or is_awaited:
+            yield _refused(claimant, Verdict.REFUSE)
+        elif self._misses.has(claim.name, now):
+            yield _refused(claimant, Verdict.MISSED)
+        elif len(self._pulls) >= max_pulls:
+            yield _refused(claimant, Verdict.FULL)
+        else:
+            stream.claims.append(claimant)
+        yield from self._decide(stream)
+
+    def _not_there(self, worker: int, message: NotThere, now: float) -> Iterator[Outgoing]:
+        stream = self._owned(worker, message.name, message.epoch)
+        if stream is None:
+            return
+        self._misses.add(message.name, now)
+        # Where a publisher is about to have the name, those who wait are about to have the stream.
+        self._withdraw_challenge(stream)
+        told = [] if stream.claims else [*_over(stream), *((each, Missed(stream.name)) for each in stream.viewers)]
+        yield from self._free(stream, iter(told))
+
+    def _tell_watched(self, stream: _Stream) -> Iterator[Outgoing]:
+        if stream.is_pulled and stream.owner:
+            yield stream.owner, Watched(stream.name, stream.epoch, stream.viewers_in_all > 0)
 
     def _owned(self, worker: int, name: bytes, epoch: int) -> _Stream | None:
         """The stream, if it is still this worker's: a message may have been on its way when the name went elsewhere."""
@@ -295,6 +360,7 @@ class Names:
     def _wait_for_owner(self, stream: _Stream, now: float) -> None:
         stream.owner = NOBODY
         stream.is_begun = False
+        self._pulls.discard(stream.name)
         stream.waits_until = now + stream.grace_s
         self._waiting.add(stream.name)
 
@@ -310,17 +376,19 @@ class Names:
         stream.awaited.clear()
         self._waiting.discard(stream.name)
 
-    def _watch(self, worker: int, message: Watch) -> SeatAnswer:
+    def _watch(self, worker: int, message: Watch) -> Iterator[Outgoing]:
         stream = self._stream(message.name)
         is_admitted = stream.viewers_in_all < message.max_viewers
         if is_admitted:
             stream.viewers[worker] = stream.viewers.get(worker, 0) + 1
             stream.viewers_in_all += 1
+            if stream.viewers_in_all == 1:
+                yield from self._tell_watched(stream)
         self._forget_if_over(stream)
         owner, epoch = (stream.owner, stream.epoch) if stream.is_begun else (NOBODY, 0)
-        return SeatAnswer(message.request, is_admitted, owner, epoch)
+        yield worker, SeatAnswer(message.request, is_admitted, owner, epoch)
 
-    def _unwatch(self, worker: int, name: bytes) -> None:
+    def _unwatch(self, worker: int, name: bytes) -> Iterator[Outgoing]:
         stream = self._streams.get(name)
         if stream is None or worker not in stream.viewers:
             return
@@ -328,6 +396,8 @@ class Names:
         stream.viewers[worker] -= 1
         if not stream.viewers[worker]:
             del stream.viewers[worker]
+        if not stream.viewers_in_all:
+            yield from self._tell_watched(stream)
         self._forget_if_over(stream)
 
     def _last_seen(self, worker: int, message: LastSeen, now: float) -> Iterator[Outgoing]:
@@ -352,3 +422,7 @@ class Names:
 
 def _over(stream: _Stream) -> Iterator[Outgoing]:
     return ((worker, Over(stream.name, stream.epoch)) for worker in stream.viewers if worker != stream.owner)
+
+
+def _refused(claimant: _Claimant, verdict: Verdict) -> Outgoing:
+    return claimant.worker, PublishAnswer(claimant.claim.request, verdict, 0, None)
