@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from penstock.certificates import ReloadableTls
 from penstock.serve.reactor import Reactor
 from penstock.serve.server import Server
 from penstock.serve.settings import AppSettings, ServerSettings
@@ -67,16 +68,18 @@ def live_server(
     *observers: Observer,
     settings: ServerSettings | None = None,
     observers_on: Callable[[Reactor], tuple[Observer, ...]] = lambda _reactor: (),
+    tls: ReloadableTls | None = None,
 ) -> Iterator[LiveServer]:
     """Serve for the length of the block. A bug that an observer or the server met is raised at its end.
 
-    Observers that need the server's reactor are made by `observers_on`, and come first.
+    Observers that need the server's reactor are made by `observers_on`, and come first. With
+    a certificate it is RTMPS.
     """
     faults = Faults()
     reactor = Reactor(lambda error: observer.error(None, error))
     observer = ObserverGroup(*observers_on(reactor), *observers, faults)
     server = Server(settings or ServerSettings(), lone_registry(), observer, reactor=reactor)
-    listener = listen(server)
+    listener = listen(server, tls)
     thread = threading.Thread(target=server.run, name="live-server")
     thread.start()
     try:

@@ -4,19 +4,25 @@ Owns which parts run together, in which order they start and end. The parts them
 file: they are given plain settings. What the supervisor says is read by `worker`.
 """
 
+# Long because: every part of a worker is made, joined and ended here.
+
 import contextlib
 import ctypes
 import gc
+import hashlib
+import hmac
 import os
 import socket
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 from penstock.certificates import ReloadableTls
 from penstock.config import Config, Http, Tls
 from penstock.config_secrets import policy_of
+from penstock.control.live import ViewBeacon
 from penstock.control.messages import (
     NOBODY,
     Accepted,
@@ -26,17 +32,34 @@ from penstock.control.messages import (
     Refused,
     TurnedAway,
     Unlinked,
+    WantDecoder,
     Welcome,
 )
 from penstock.control.refusals import NOT_FOUND, UNAVAILABLE
 from penstock.errors import ConfigError
 from penstock.logs import get_logger
+from penstock.media_paths import MediaKind
+from penstock.protocol.connection import ConnectionSettings
+from penstock.relay.segment import SegmentStore
+from penstock.rtmp_address import StreamAddress
 from penstock.serve.boot import Boot
-from penstock.serve.configured import file_modes_of, quota_limits_of, recording_settings_of, settings_of
+from penstock.serve.configured import file_modes_of, pull_rules_of, quota_limits_of, recording_settings_of, settings_of
 from penstock.serve.connections.proxy_reader import ProxyReader
-from penstock.serve.http.handover import HttpHandover
+from penstock.serve.http.cors import Cors
+from penstock.serve.http.front import HttpFront
+from penstock.serve.http.handover import WebHandover
+from penstock.serve.http.hls.site import HlsSite
+from penstock.serve.http.live_site import OUTPUTS, LiveSite
+from penstock.serve.http.proxies import TrustedProxies
 from penstock.serve.links.web_link import WebLink
 from penstock.serve.orders import Orders
+from penstock.serve.outgoing.connection import OutgoingConnection, OutgoingOwner, Purpose
+from penstock.serve.outgoing.dialer import Dialer
+from penstock.serve.outgoing.helper import Helper
+from penstock.serve.pulls.pulls import Pulls, opener
+from penstock.serve.pushing.push_log import PushLog
+from penstock.serve.pushing.pusher import Pusher
+from penstock.serve.pushing.targets import Targets
 from penstock.serve.reactor import Reactor
 from penstock.serve.recording.listener import RecordingListener, RecordingLog
 from penstock.serve.recording.recorder import Recorder
@@ -48,6 +71,7 @@ from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer, ObserverGroup
 from penstock.serve.streams.registry import Registry
 from penstock.serve.telemetry.address_quota import AddressQuota
+from penstock.serve.telemetry.beacons import Beacons
 from penstock.serve.telemetry.facts_observer import FactsObserver
 from penstock.serve.telemetry.facts_writer import FactsLimits, FactsWriter
 from penstock.serve.telemetry.live_feed import LiveFeed
@@ -55,7 +79,12 @@ from penstock.serve.telemetry.live_values import LiveValues
 from penstock.serve.telemetry.log_observer import LogObserver, message_trace
 from penstock.serve.telemetry.meter import Meters
 from penstock.serve.telemetry.metrics import MetricsObserver
+from penstock.serve.telemetry.pushes.push_facts import PushFacts
+from penstock.serve.telemetry.pushes.push_feed import PushFeed
 from penstock.serve.telemetry.recording_facts import RecordingFacts
+from penstock.serve.thumbnails.decoder import Decoder
+from penstock.serve.thumbnails.site import ThumbnailSite
+from penstock.serve.thumbnails.thumbnails import Thumbnails
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long another thread may keep the interpreter while the loop wants it: a send to a thousand viewers gives it up a
@@ -97,22 +126,46 @@ class Program:
         self.web = WebLink(reactor)
         self._facts = self._make_facts_writer()
         self._facts_observer = self._make_facts_observer(meters)
+        self.beacons = Beacons(welcome.worker, self._facts_observer, self._facts, lambda: reactor.now)
+        """Has the tokens by which players name their views."""
+        self.web.handle(ViewBeacon, self.beacons.take)
+        self.decoder = Decoder(reactor, lambda: send(WantDecoder()))
         self._recorder = self._make_recorder()
+        self._push_feed = PushFeed(self.web, reactor, lambda: self._facts.clock.offset_us)
         self._metrics = MetricsObserver(
             meters,
             self._facts if config.facts.enabled else None,
             self._recorder,
+            pushes=self._push_feed,
             facts_quota=self._facts_quota,
             log_quota=self._log_quota,
+            beacons=self.beacons,
         )
         self._feed = self._make_feed(meters)
-        # The feed names what ends as facts do, and so hears of it before they forget it.
+        self.registry = Registry(welcome.worker, send)
+        settings = settings or settings_of(config, welcome.workers)
+        self._lookups = Helper(reactor.call_from_thread)
+        self._dialer = Dialer(reactor, self._lookups, notsent_lowat_bytes=settings.notsent_lowat_bytes)
+        self.pusher = Pusher(
+            reactor,
+            self._open_to_publish,
+            self.registry,
+            chunk_size=config.rtmp.chunk_bytes,
+            listeners=(PushLog(), PushFacts(self._facts), self._push_feed),
+            on_bug=lambda error: self.observer.error(None, error),
+        )
+        self._push_feed.pushes = lambda: self.pusher.pushes
+        self._push_targets = Targets(self.pusher.configure)
+        self._push_targets.apply(config, os.environ)
+        # Feed and beacons name what ends as facts do, and so hear of it before they forget it.
         own: list[Observer] = [
             meters,
             LogObserver(quota=self._log_quota),
             self._metrics,
             self._feed,
+            self.beacons,
             self._facts_observer,
+            self.pusher,
         ]
         if self._recorder is not None:
             own.append(self._recorder)
@@ -121,11 +174,9 @@ class Program:
         if not isinstance(store, MemfdStore):
             self._log.warning("no shared memory on this system: streams are sent by copies, which costs more")
         self._ring = open_send_ring() if config.server.io_uring else None
-        self.registry = Registry(welcome.worker, send)
-        settings = settings or settings_of(config, welcome.workers)
         self.server = Server(settings, self.registry, self.observer, store=store, ring=self._ring, reactor=reactor)
         gatekeeper = self.server.broker.gatekeeper
-        gatekeeper.apply(policy_of(config, os.environ))
+        gatekeeper.apply(policy_of(config, os.environ, welcome.link_secret))
         self.server.trace_of = partial(
             message_trace,
             hex_dump_bytes=config.logs.hex_dump_bytes,
@@ -134,16 +185,42 @@ class Program:
         if self._recorder is not None:
             self._recorder.on_recording = self._tell_recording
         self.server.broker.peers.ask_for_link = lambda peer: send(Unlinked(peer))
+        self.pulls = Pulls(
+            self.server.broker, opener(self._dialer, self.server.broker), welcome.life_id, self.server.boot
+        )
+        self._metrics.pulls = self.pulls
+        self._apply_pulls(config)
         self._tls = _tls_of(config.tls, "tls")
         self._https = _tls_of(config.http, "http")
-        self.orders = Orders(self.server.broker, self._recorder, self._feed.viewer_of)
+        self.orders = Orders(self.server.broker, self._recorder, self._feed.viewer_of, self._push_targets.set_added)
         self.orders.listen(self.web)
         # Web with a port of its own has everything there; what is left for this one is media.
         self._has_pages = config.http.web_listen is None
-        self._http = HttpHandover(reactor, self._hand_over, UNAVAILABLE if self._has_pages else NOT_FOUND)
+        self._http = HttpFront(
+            reactor,
+            WebHandover(reactor, self._hand_over, UNAVAILABLE if self._has_pages else NOT_FOUND),
+            gatekeeper,
+            self.server.fan_out,
+            cors=Cors(config.http.cors_origins, gatekeeper.admits_by_address),
+            proxies=TrustedProxies(config.http.trusted_proxies),
+            on_error=partial(self.observer.error, None),
+        )
+        self._open_hls(store)
+        for kind in OUTPUTS:
+            self._http.sites[kind] = LiveSite(self.server.broker, kind, reactor, self.beacons)
+        self._http.sites[MediaKind.PICTURE] = ThumbnailSite(self._make_thumbnails(), reactor, gatekeeper)
         self._proxies = ProxyReader(reactor)
         self._behind_proxy: dict[int, socket.socket] = {}
         """Connections by their numbers, which may yet be refused by the address that their proxy gave."""
+
+    def _open_hls(self, store: SegmentStore) -> None:
+        """Playlists, and what they name, are answered by this worker."""
+        if not self._config.hls.enabled:
+            return
+        secret = hmac.new(self._welcome.link_secret, b"names of HLS segments", hashlib.sha256).digest()
+        broker, table, cors_of = self.server.broker, self._http.table, self._http.cors.shared_lines
+        site = HlsSite(broker, table, self._reactor, secret=secret, store=store, cors_of=cors_of, tokens=self.beacons)
+        self._http.sites[MediaKind.PLAYLIST] = self._http.sites[MediaKind.BELOW] = site
 
     def _make_facts_writer(self) -> FactsWriter:
         """Without facts nothing lands, and web hears of them all the same."""
@@ -174,6 +251,17 @@ class Program:
         listeners: list[RecordingListener] = [RecordingLog(), RecordingFacts(self._facts)]
         return Recorder(recording_settings_of(self._config), self._config.rtmp.chunk_bytes, listeners, self._boot)
 
+    def _make_thumbnails(self) -> Thumbnails:
+        broker = self.server.broker
+        return Thumbnails(
+            self._reactor,
+            broker.streams,
+            self.registry,
+            broker.peers.pictures,
+            decoder=self.decoder if find_spec("av") else None,
+            chunk_size=broker.settings.connection.chunk_size,
+        )
+
     def _make_feed(self, meters: Meters) -> LiveFeed:
         recorder = self._recorder
 
@@ -184,6 +272,12 @@ class Program:
         feed = LiveFeed(self.web, values, meters, self._reactor)
         self._facts.on_fact = feed.on_fact
         return feed
+
+    def _open_to_publish(
+        self, address: StreamAddress, owner: OutgoingOwner, *, secrets: tuple[str, ...]
+    ) -> OutgoingConnection:
+        settings = ConnectionSettings(chunk_size=self._config.rtmp.chunk_bytes)
+        return OutgoingConnection(self._dialer, address, Purpose.PUBLISH, owner, settings=settings, secrets=secrets)
 
     def _tell_recording(self, live_stream: LiveStream, recording_id: str | None) -> None:
         self._feed.stream_changed(live_stream)
@@ -258,6 +352,10 @@ class Program:
         self._facts_observer.turned_away(turned_away.limit, turned_away.hits, turned_away.detail)
 
     def _take_http(self, arrival: Arrival, tls: ReloadableTls | None) -> None:
+        if not self.server.prepare(arrival.socket):
+            arrival.socket.close()
+            arrival.leave()
+            return
         if tls is None:
             self._http.accept(arrival.socket, arrival.address, arrival.leave)
         else:
@@ -286,14 +384,24 @@ class Program:
         else:
             self.server.broker.peers.link(peer, sock)
 
+    def _apply_pulls(self, config: Config) -> None:
+        self.pulls.rules = pull_rules_of(config, os.environ)
+        self.pulls.max_pulls = config.limits.max_pulls
+
+    def take_decoder(self, descriptors: tuple[int, ...]) -> None:
+        """The process that decodes pictures, or none."""
+        self.decoder.take(socket.socket(fileno=descriptors[0]) if descriptors else None)
+
     def reload(self, config: Config) -> None:
         """Take over what can change while connections are open."""
         self.server.broker.apply(settings_of(config, self._welcome.workers))
         try:
-            self.server.broker.gatekeeper.apply(policy_of(config, os.environ))
+            self.server.broker.gatekeeper.apply(policy_of(config, os.environ, self._welcome.link_secret))
+            self._apply_pulls(config)
         except ConfigError as error:
             # The supervisor has read them a moment ago, so they are being changed.
-            self._log.warning("access goes on by the rules before", reason=str(error))
+            self._log.warning("access and pulls go on by the rules before", reason=str(error))
+        self._push_targets.apply(config, os.environ)
         self._facts_quota.limits = self._log_quota.limits = quota_limits_of(config)
         for tls in (self._tls, self._https):
             if tls is not None:
@@ -304,6 +412,7 @@ class Program:
         self._http.close()
         self._proxies.close()
         self.server.shut_down()
+        self.pulls.close()
         if is_at_once:
             self._reactor.stop()
 
@@ -320,11 +429,15 @@ class Program:
         """End what runs beside the loop, facts last: they tell how everything else ended."""
         if self._recorder is not None and not self._recorder.close(_DISK_DEADLINE_S):
             self._log.warning("recordings could not be finished in time; they are repaired at the next start")
+        self.pusher.close()
+        self._lookups.close()
         self._facts_observer.close()
         if not self._facts.close():
             self._log.warning("facts could not be written in time")
         self._feed.tell_rest()
+        self.pulls.close()
         self.web.close()
+        self.decoder.close()
         if self._ring is not None:
             self._ring.close()
 

@@ -1,16 +1,20 @@
 """From the configuration to the plain settings of the server's parts."""
 
+from collections.abc import Mapping
 from typing import Final
 
-from penstock.config import AppConfig, Config
+from penstock.config import AppConfig, Config, Hls
+from penstock.config_secrets import pull_key
 from penstock.config_units import FlushGrid
 from penstock.protocol.connection import ConnectionSettings
+from penstock.pulls.origins import PullRule
 from penstock.relay.follower import FollowerLimits
+from penstock.relay.packaging.boundaries import BoundaryRule
 from penstock.relay.readable_log import LogLimits
 from penstock.serve.recording.archive import SegmentLimits
 from penstock.serve.recording.recorder import RecordingSettings
 from penstock.serve.recording.retention import RetentionLimits
-from penstock.serve.settings import AppSettings, FileModes, FlushPolicy, JoinPolicy, ServerSettings
+from penstock.serve.settings import AppSettings, FileModes, FlushPolicy, HlsSettings, JoinPolicy, ServerSettings
 from penstock.serve.telemetry.address_quota import QuotaLimits
 
 _FILE_MODES: Final = {
@@ -58,8 +62,27 @@ def settings_of(config: Config, workers: int = 1) -> ServerSettings:
         ping_interval_s=limits.ping_interval_s,
         silent_peer_s=limits.silent_peer_s,
         slow_viewer_s=relay.slow_viewer_s,
+        hls=_hls_settings(config.hls),
         dimension_parameters=config.pipeline.dimensions.parameters,
     )
+
+
+def pull_rules_of(config: Config, environment: Mapping[str, str]) -> tuple[PullRule, ...]:
+    """Which streams are pulled from where. A key that cannot be read raises ConfigError."""
+    return tuple(
+        PullRule(each.streams, each.address, each.idle_s, pull_key(each, number, environment))
+        for number, each in enumerate(config.pull, start=1)
+    )
+
+
+def _hls_settings(hls: Hls) -> HlsSettings:
+    rule = BoundaryRule(
+        part_ms=hls.part_ms,
+        min_segment_ms=round(1000 * hls.min_segment_s),
+        segment_ms=round(1000 * hls.segment_s),
+        max_segment_ms=round(1000 * hls.max_segment_s),
+    )
+    return HlsSettings(rule if hls.enabled else None, round(1000 * hls.playlist_s))
 
 
 def quota_limits_of(config: Config) -> QuotaLimits:

@@ -1,4 +1,5 @@
-"""What web orders of a worker: whom to send away, whom not to let in, what to record and which files to delete.
+"""What web orders of a worker: whom to send away, whom not to let in, what to record, which files to delete and where
+streams are sent on to.
 
 Owns which part obeys which order. Web sends orders to the worker that has what they are about; nothing comes of one
 about what is not here any more.
@@ -7,7 +8,7 @@ about what is not here any more.
 from collections.abc import Callable
 from typing import Final
 
-from penstock.control.live import AccessAnswer, Blocks, DeleteRecording, Kick, SetRecording
+from penstock.control.live import AccessAnswer, Blocks, DeleteRecording, Kick, Pushes, SetRecording
 from penstock.logs import get_logger
 from penstock.serve.links.web_link import WebLink
 from penstock.serve.recording.recorder import Recorder
@@ -22,11 +23,18 @@ _CLOCK_STEP: Final = "~"
 class Orders:
     """Obeys what web says."""
 
-    def __init__(self, broker: Broker, recorder: Recorder | None, viewer_of: Callable[[str], Viewer | None]) -> None:
-        """`viewer_of`: who watches under a view_id."""
+    def __init__(
+        self,
+        broker: Broker,
+        recorder: Recorder | None,
+        viewer_of: Callable[[str], Viewer | None],
+        set_pushes: Callable[[Pushes], None] = lambda _pushes: None,
+    ) -> None:
+        """`viewer_of`: who watches under a view_id. `set_pushes` takes the targets that operators have added."""
         self._broker = broker
         self._recorder = recorder
         self.viewer_of = viewer_of
+        self._set_pushes = set_pushes
 
     def listen(self, web: WebLink) -> None:
         """Hear orders and answers from web, and ask it what the rules need it for."""
@@ -39,6 +47,7 @@ class Orders:
         web.handle(Kick, self.kick)
         web.handle(SetRecording, self.set_recording)
         web.handle(DeleteRecording, self.delete_recording)
+        web.handle(Pushes, self._set_pushes)
 
     def kick(self, order: Kick) -> None:
         """A connection, or one of its views, is to be gone."""

@@ -7,7 +7,7 @@ import itertools
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from penstock.certificates import ReloadableTls
@@ -16,6 +16,7 @@ from penstock.protocol.connection import MessageTrace
 from penstock.protocol.server_session import ServerSession
 from penstock.relay.segment import SegmentStore
 from penstock.serve.connections.descriptors import is_reserved
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.connections.tls import TlsTransport
 from penstock.serve.connections.tls_acceptor import TlsAcceptor
@@ -33,6 +34,8 @@ from penstock.serve.streams.registry import Registry
 
 _GOODBYE_S: Final = 2.0
 _EMPTY_CHECK_S: Final = 0.05
+_ASKED_AT_ONCE: Final = 50
+_ASK_PAUSE_S: Final = 0.01
 
 
 class Arrival(NamedTuple):
@@ -61,12 +64,12 @@ class Server:
         self.observer = observer or Observer()
         self.reactor = reactor or Reactor(self._on_error)
         self._has_own_reactor = reactor is None
-        fan_out = FanOut(ring)
-        self.flusher = Flusher(self.reactor, fan_out, settings.max_flush_wait_s, self._on_error)
+        self.fan_out = FanOut(ring)
+        self.flusher = Flusher(self.reactor, self.fan_out, settings.max_flush_wait_s, self._on_error)
         self.broker = Broker(
             settings,
             store or best_store(),
-            fan_out,
+            self.fan_out,
             loop=self.reactor,
             observer=self.observer,
             registry=registry,
@@ -77,7 +80,8 @@ class Server:
         self._reaper = Reaper(self.broker, self.reactor)
         self.reactor.after_events = self._finish_round
         self._numbers = itertools.count(1)
-        self._boot = secrets.token_hex(3)
+        self.boot = secrets.token_hex(3)
+        """How the names of its connections begin."""
         self.trace_of: Callable[[str], MessageTrace | None] = lambda _connection_id: None
         """What sessions show their messages to, for debugging."""
 
@@ -92,7 +96,7 @@ class Server:
         """Serve RTMP to a connection, under TLS if there is a certificate."""
         if is_reserved(arrival.socket.fileno()):
             self.observer.limit_hit("descriptors", "the rest is reserved for files")
-        elif not self.broker.is_closing and self._prepare(arrival.socket):
+        elif not self.broker.is_closing and self.prepare(arrival.socket):
             if tls is None:
                 self._open(arrival, PlainTransport(arrival.socket), self.reactor.now)
             else:
@@ -102,7 +106,8 @@ class Server:
         arrival.socket.close()
         arrival.leave()
 
-    def _prepare(self, connection: socket.socket) -> bool:
+    def prepare(self, connection: socket.socket) -> bool:
+        """Set what every socket needs that media is sent to. False: the peer is gone."""
         try:
             prepare_socket(connection, self.broker.settings.notsent_lowat_bytes)
         except OSError:
@@ -125,7 +130,7 @@ class Server:
         )
 
     def _open(self, arrival: Arrival, transport: Transport, accepted_at: float) -> None:
-        connection_id = f"{self._boot}-{next(self._numbers)}"
+        connection_id = f"{self.boot}-{next(self._numbers)}"
         session = ServerSession(
             nonce=secrets.token_bytes(1528),
             time_ms=int(time.monotonic() * 1000),
@@ -158,6 +163,17 @@ class Server:
         self.broker.say_goodbye()
         self.reactor.call_later(_GOODBYE_S, self.reactor.stop)
         self._stop_when_empty()
+
+    def ask_to_reconnect(self) -> None:
+        """Ask all who can to come back elsewhere, a few at a time: they do not all come at once, and nobody waits."""
+        self._ask_next(iter(list(self.broker.connections.values())))
+
+    def _ask_next(self, connections: Iterator[MediaConnection]) -> None:
+        some = list(itertools.islice(connections, _ASKED_AT_ONCE))
+        for connection in some:
+            self.broker.ask_to_reconnect(connection)
+        if some:
+            self.reactor.call_later(_ASK_PAUSE_S, lambda: self._ask_next(connections))
 
     def drain(self, within_s: float) -> None:
         """Let those who are there go on until they leave, or until they are told to, after a while."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.protocol.connection import ConnectionSettings
+from penstock.relay.packaging.boundaries import BoundaryRule
 from penstock.relay.readable_log import LogLimits
 
 
@@ -57,6 +58,15 @@ class AppSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HlsSettings:
+    """How streams are cut for HLS, and how much of them a playlist names."""
+
+    rule: BoundaryRule | None = field(default_factory=BoundaryRule)
+    """None: there is no HLS."""
+    playlist_ms: int = 20_000
+
+
+@dataclass(frozen=True, slots=True)
 class ServerSettings:
     """What holds for the whole server."""
 
@@ -85,5 +95,6 @@ class ServerSettings:
     stalled_reply_s: float = 10.0
     notsent_lowat_bytes: int = 128 * 1024
     max_flush_wait_s: float = 0.040
+    hls: HlsSettings = field(default_factory=HlsSettings)
     dimension_parameters: tuple[str, ...] = ()
     """The parameters of play and publish URLs that facts tell."""

@@ -16,11 +16,15 @@ from penstock.control.messages import (
     Accepted,
     Alive,
     Challenge,
+    Decoder,
+    Draining,
     Failed,
     FromWorker,
     Left,
     Linked,
     LoadBeside,
+    Missed,
+    Orphaned,
     Over,
     Owner,
     PublishAnswer,
@@ -29,8 +33,10 @@ from penstock.control.messages import (
     Reload,
     SeatAnswer,
     Stop,
+    TargetAnswer,
     ToWorker,
     TurnedAway,
+    Watched,
     Welcome,
 )
 from penstock.errors import ConfigError
@@ -122,8 +128,12 @@ class Worker:
                 program.take(message, descriptors)
             case Linked():
                 program.link(message.peer, descriptors)
-            case PublishAnswer() | SeatAnswer() | Challenge() | Owner() | Over():
+            case PublishAnswer() | SeatAnswer() | Challenge() | Owner() | Over() | Watched() | Missed() | Orphaned():
                 program.registry.handle(message)
+            case TargetAnswer():
+                program.pusher.answered(message)
+            case Decoder():
+                program.take_decoder(descriptors)
             case Refused():
                 program.refuse(message)
             case TurnedAway():
@@ -132,6 +142,8 @@ class Worker:
                 program.server.flusher.busy_share_beside = message.busy_share
             case Reload():
                 program.reload(config_from_values(message.config))
+            case Draining():
+                program.server.ask_to_reconnect()
             case Stop():
                 program.stop(is_at_once=message.is_at_once)
             case Welcome():

@@ -9,10 +9,11 @@ import pytest
 
 from penstock.control.messages import HttpConnection
 from penstock.control.refusals import NOT_FOUND, UNAVAILABLE
+from penstock.serve.http import front as front_module
 from penstock.serve.http import handover as handover_module
-from penstock.serve.http.handover import HttpHandover
 from penstock.serve.reactor import READ
 from tests.serve.fakes import FakeLoop, FakeTransport
+from tests.serve.http.front_stage import new_front
 from tests.support.rtmp_driver import LOOPBACK
 
 ADDRESS = "203.0.113.7:5000"
@@ -27,7 +28,7 @@ class Worker:
         self.has_web = True
         self.taken: list[tuple[HttpConnection, socket.socket]] = []
         self.gone: list[str] = []
-        self.handover = HttpHandover(self.loop, self.hand_over)
+        self.handover = new_front(self.loop, self.hand_over)
         self._listener = socket.create_server((LOOPBACK, 0))
 
     def hand_over(self, message: HttpConnection, descriptor: int) -> bool:
@@ -125,7 +126,7 @@ def test_a_turn_without_anything_to_read_changes_nothing(worker: Worker) -> None
 
 
 def test_of_too_many_the_one_that_has_waited_longest_goes(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handover_module, "MAX_WAITING", 3)
+    monkeypatch.setattr(front_module, "MAX_WAITING", 3)
     clients = [worker.connect(str(number)) for number in range(5)]
     assert worker.gone == ["0", "1"]
     assert [is_open(descriptor) for _, descriptor in clients[2:]] == [True, True, True]
@@ -146,7 +147,7 @@ def test_without_a_web_process_clients_are_told_to_come_back(worker: Worker) -> 
 
 def test_where_web_has_a_port_of_its_own_clients_are_told_that_nothing_is_here(worker: Worker) -> None:
     worker.has_web = False
-    worker.handover = HttpHandover(worker.loop, worker.hand_over, NOT_FOUND)
+    worker.handover = new_front(worker.loop, worker.hand_over, NOT_FOUND)
     client, descriptor = worker.connect("a")
     client.sendall(REQUEST)
     worker.run(descriptor)

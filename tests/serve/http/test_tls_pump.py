@@ -12,10 +12,10 @@ from penstock.certificates import load_tls
 from penstock.control.messages import HttpConnection
 from penstock.serve.connections.tls import TlsTransport
 from penstock.serve.connections.tls_acceptor import TlsAcceptor
-from penstock.serve.http.handover import HttpHandover
 from penstock.serve.http.tls_pump import IDLE_S, RECEIVE_BYTES, TlsPump
 from penstock.serve.reactor import READ, WRITE, Reactor
 from tests.serve.fakes import FakeLoop, FakeTransport
+from tests.serve.http.front_stage import new_front
 from tests.support.rtmp_driver import LOOPBACK
 from tests.support.tls import Files, trusting
 from tests.web.web_process import Web, send_message, web_process
@@ -192,7 +192,7 @@ class HttpsWorker:
         self.errors: list[BaseException] = []
         self._web = web
         self._context = context
-        self._handover = HttpHandover(self.reactor, self._hand_over)
+        self._handover = new_front(self.reactor, self._hand_over)
         self._acceptor = TlsAcceptor(self.reactor.call_from_thread)
         self._listener = socket.create_server((LOOPBACK, 0))
         self.port: int = self._listener.getsockname()[1]

@@ -2,12 +2,14 @@
 
 from penstock.errors import ProtocolViolation
 from penstock.relay.readable_log import Flush
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.settings import AppSettings, ServerSettings
 from penstock.serve.streams.broker import Broker
 from penstock.serve.streams.flusher import Flusher
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
+from penstock.serve.streams.publisher import Publisher
 from penstock.serve.streams.reaper import Reaper
 from penstock.serve.streams.viewer import Viewer
 from tests.relay.support import CountingStore
@@ -31,23 +33,23 @@ class Notes(Observer):
         self.stalls: list[Viewer] = []
         self.seconds = 0
 
-    def connection_closed(self, connection: RtmpConnection, reason: str) -> None:
+    def connection_closed(self, connection: MediaConnection, reason: str) -> None:
         self.closings[connection.id] = reason
 
-    def violation(self, connection: RtmpConnection, violation: ProtocolViolation) -> None:
+    def violation(self, connection: MediaConnection, violation: ProtocolViolation) -> None:
         self.heard.append(f"violation: {violation}")
 
     def limit_hit(self, limit: str, detail: str) -> None:
         self.limits.append(limit)
         self.details.append(detail)
 
-    def publish_started(self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str) -> None:
+    def publish_started(self, publisher: Publisher, live_stream: LiveStream, publishing_type: str) -> None:
         self.heard.append(f"{live_stream.key} published")
 
-    def publish_refused(self, connection: RtmpConnection, key: str, reason: str) -> None:
+    def publish_refused(self, connection: MediaConnection, key: str, reason: str) -> None:
         self.heard.append(f"{key} refused")
 
-    def publish_stopped(self, connection: RtmpConnection, live_stream: LiveStream, reason: str) -> None:
+    def publish_stopped(self, publisher: Publisher, live_stream: LiveStream, reason: str) -> None:
         self.heard.append(f"{live_stream.key} stopped: {reason}")
 
     def stream_arrived(self, live_stream: LiveStream, recording_id: str | None) -> None:
@@ -74,7 +76,7 @@ class Notes(Observer):
     def second_passed(self, now: float) -> None:
         self.seconds += 1
 
-    def error(self, connection: RtmpConnection | None, error: BaseException) -> None:
+    def error(self, connection: MediaConnection | None, error: BaseException) -> None:
         raise AssertionError("a bug of ours") from error
 
 

@@ -1,11 +1,13 @@
 """One live stream on a fake loop, with viewers that keep what they are sent; nothing decides about anything."""
 
 from penstock.media.frame import Frame, FrameKind
+from penstock.relay.encodings.encoding import EncodingKind
 from penstock.relay.log import LogBudget
 from penstock.relay.readable_log import LogLimits, ReadableLog
 from penstock.relay.track_filter import TrackFilter
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.settings import AppSettings
+from penstock.serve.streams.encoded_stream import EncodedStream
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.viewer import Viewer
 from tests.relay.support import (
@@ -60,6 +62,9 @@ class StreamNotes:
 
     def viewer_skipped(self, viewer: Viewer, skipped_bytes: int) -> None:
         self.skips.append(skipped_bytes)
+
+    def encode(self, stream: LiveStream, kind: EncodingKind, now: float) -> EncodedStream:
+        raise AssertionError(f"{stream.key} is to be sent as {kind}")
 
 
 class Watcher:

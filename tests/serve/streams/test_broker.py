@@ -37,6 +37,14 @@ def test_a_connect_to_no_app_or_too_long_a_one_is_refused_and_closed(app: str) -
     assert on.why_closed(peer) == "closed by the server"
 
 
+@pytest.mark.parametrize("app", ["api", "watch", "api/v1"])
+def test_an_app_in_the_way_of_webs_paths_is_refused_and_closed(app: str) -> None:
+    on = Stage()
+    peer = on.peer()
+    assert codes(peer.say(HELLO, connect_command(app))) == ["NetConnection.Connect.InvalidApp"]
+    assert on.why_closed(peer) == "closed by the server"
+
+
 # Publishing and playing.
 
 

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.settings import AppSettings, ServerSettings
 from penstock.serve.streams.reaper import Reaper
 from tests.serve.fake_peer import HELLO, FakePeer, audio, codes, ping, video
@@ -303,7 +303,7 @@ class Looking(Reaper):
         super().__init__(on.broker, on.loop)
         self.looked_at: list[str] = []
 
-    def look_at(self, connection: RtmpConnection, now: float) -> None:
+    def look_at(self, connection: MediaConnection, now: float) -> None:
         self.looked_at.append(connection.id)
 
 

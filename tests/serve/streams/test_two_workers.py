@@ -360,3 +360,30 @@ def test_nothing_is_left_when_all_have_left(leaves_first: int) -> None:
         assert stage.broker.budget.used_bytes == 0
         assert stage.store.open_buffers == set()
     assert len(on.names.names) == 0
+
+
+def numbering(on: TwoWorkers, worker: int) -> tuple[int, ...]:
+    told = on.workers[worker].broker.streams["live/a"].log.numbering
+    assert told is not None
+    return told[:4]
+
+
+def test_numbers_of_parts_go_on_where_a_publisher_comes_back_in_another_worker() -> None:
+    on = TwoWorkers(app=AppSettings(grace_s=10.0))
+    publisher = on.publisher(1)
+    publisher.say(video(0, b"k0", is_key=True), video(1000, b"k1", is_key=True))
+    began_s, segment, part, discontinuity = numbering(on, 1)
+    publisher.reset()
+    on.publisher(2).say(video(0, b"k0", is_key=True))
+    assert numbering(on, 2) == (began_s, segment + 1, part + 1, discontinuity + 1)
+
+
+def test_numbers_of_a_killed_worker_s_stream_go_on_behind_what_it_may_have_numbered() -> None:
+    on = TwoWorkers(app=AppSettings(grace_s=10.0))
+    publisher = on.publisher(1)
+    publisher.say(video(0, b"k0", is_key=True), video(1000, b"k1", is_key=True))
+    on.viewer(2)
+    began_s, segment, part, discontinuity = numbering(on, 2)
+    on.kill(1)
+    on.publisher(2).say(video(0, b"k0", is_key=True))
+    assert numbering(on, 2) == (began_s, segment + 2, part + 21, discontinuity + 1)

@@ -11,6 +11,7 @@ from penstock.serve.reactor import Reactor
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.observer import Observer
 from penstock.serve.telemetry.address_quota import AddressQuota
+from penstock.serve.telemetry.beacons import Beacons
 from penstock.serve.telemetry.facts_observer import FactsObserver
 from penstock.serve.telemetry.facts_writer import FactClock, FactsWriter
 from penstock.serve.telemetry.meter import Meters
@@ -22,10 +23,11 @@ BOOT = Boot("b0a7", "b0a7")
 class Told:
     """A server that tells facts, and the facts that it told."""
 
-    def __init__(self, live: LiveServer, writer: FactsWriter, observer: FactsObserver) -> None:
+    def __init__(self, live: LiveServer, writer: FactsWriter, observer: FactsObserver, beacons: Beacons) -> None:
         self.live = live
         self.port = live.port
         self.observer = observer
+        self.beacons = beacons
         self.writer = writer
 
     def all(self) -> list[dict[str, Any]]:
@@ -49,12 +51,14 @@ def telling(
 ) -> Iterator[Told]:
     # The writer is never started: what it was given stays where the test can read it.
     writer = FactsWriter(Path("never opened"), "edge-1", BOOT, clock=clock)
-    made: list[FactsObserver] = []
+    made: list[tuple[FactsObserver, Beacons]] = []
 
     def observers_on(reactor: Reactor) -> tuple[Observer, ...]:
         meters = Meters()
-        made.append(FactsObserver(writer, meters, reactor, quota, stream_sample_s=sample_s, viewer_sample_s=sample_s))
-        return meters, *made
+        observer = FactsObserver(writer, meters, reactor, quota, stream_sample_s=sample_s, viewer_sample_s=sample_s)
+        beacons = Beacons(1, observer, writer, lambda: reactor.now)
+        made.append((observer, beacons))
+        return meters, beacons, observer
 
     with live_server(*others, settings=settings, observers_on=observers_on) as live:
-        yield Told(live, writer, made[0])
+        yield Told(live, writer, *made[0])

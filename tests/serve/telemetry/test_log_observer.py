@@ -14,7 +14,7 @@ from penstock.logs import LineWriter, configure_logs
 from penstock.protocol.events import StreamCreated, StreamRefused
 from penstock.protocol.message import Message
 from penstock.relay.readable_log import LogLimits
-from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.observer import ObserverGroup
 from penstock.serve.telemetry.address_quota import AddressQuota, QuotaLimits
@@ -237,7 +237,7 @@ def test_who_is_turned_away_is_warned_of(lines: Lines) -> None:
 
 def test_our_own_bugs_are_errors_with_their_traceback(lines: Lines) -> None:
     class Buggy(LogObserver):
-        def handshake_completed(self, connection: RtmpConnection) -> None:
+        def handshake_completed(self, connection: MediaConnection) -> None:
             raise ZeroDivisionError("a bug")
 
     with pytest.raises(ZeroDivisionError), live_server(Buggy(), LogObserver()) as live, rtmp_client(live.port):

@@ -10,12 +10,15 @@ allowance is not read for a while; one that keeps doing so is closed by the reap
 # Long because: reading, sending and rates decide together whether the socket is waited for.
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from penstock.errors import ProtocolViolation
 from penstock.protocol.events import Event, MediaReceived, PlayEnded, PublishEnded
 from penstock.protocol.server_session import ServerSession
+from penstock.protocol.status import StatusCode
 from penstock.serve.coalesced_reads import Pace
+from penstock.serve.connections.media_connection import MediaSink
 from penstock.serve.connections.peer_rates import PeerRates
 from penstock.serve.connections.send_queue import (
     FILTERED_BATCH_BYTES,
@@ -35,21 +38,6 @@ _READS_PER_TURN: Final = 4
 _MEDIA_PER_LOOK: Final = 4
 """Messages between two looks at the clock: one takes some five microseconds, and a changed codec configuration up to a
 millisecond."""
-
-
-class MediaSink(Protocol):
-    """A live stream, as what a connection publishes to."""
-
-    @property
-    def key(self) -> str:
-        """Its name, APP/STREAM."""
-
-    @property
-    def has_viewers(self) -> bool:
-        """Whether anybody waits for what is published."""
-
-    def take_media(self, type_id: int, timestamp_ms: int, payload: bytes, now: float) -> None:
-        """Take an audio or video message."""
 
 
 class ConnectionOwner(Protocol):
@@ -96,6 +84,7 @@ class RtmpConnection:
         "app",
         "app_query",
         "asked_at",
+        "can_reconnect",
         "can_send_files",
         "client",
         "close_when_sent",
@@ -119,6 +108,7 @@ class RtmpConnection:
         "round_trip_ms",
         "session",
         "user_proved",
+        "via",
     )
 
     def __init__(
@@ -147,6 +137,10 @@ class RtmpConnection:
         self.dimensions: dict[str, str] = {}
         """The parameters of that query that the operator named."""
         self.client = ""
+        self.can_reconnect = False
+        """Whether its peer has said that it comes back when it is asked to (Enhanced RTMP v2)."""
+        self.via: tuple[str, ...] = ()
+        """The servers that pull through it, by their own word, the first of them first; empty: it is no pull."""
         now = loop.now
         self.opened_at = self.heard_at = self.pinged_at = self.asked_at = now
         self.handshaken_at: float | None = None
@@ -191,6 +185,15 @@ class RtmpConnection:
     def protocol(self) -> str:
         """As facts and decisions call it."""
         return "rtmps" if self.is_encrypted else "rtmp"
+
+    @property
+    def received_bytes(self) -> int:
+        """All that came on it."""
+        return self.session.received_bytes
+
+    @property
+    def pulled_from(self) -> None:
+        """Nowhere: what it publishes, it sends by itself."""
 
     @property
     def held_bytes(self) -> int:
@@ -389,6 +392,44 @@ class RtmpConnection:
         """Wake up when the peer has read something."""
         self._write_blocked = True
         self._update_interest()
+
+    # What its peer is told.
+
+    def tell_decided(self) -> None:
+        """What it asked for last is decided, and it may ask for more."""
+        self.session.go_on()
+        self.request_turn()
+
+    def tell_play_begins(self, stream_id: int) -> None:
+        """A play begins."""
+        self.session.accept_play(stream_id)
+        self.queue.put(self.session.data_to_send())
+
+    def tell_play_refused(self, stream_id: int, text: str, code: StatusCode) -> None:
+        """A play comes to nothing."""
+        self.session.reject_play(stream_id, text, code)
+        self.send_session_data()
+
+    def tell_play_ended(self, stream_id: int) -> None:
+        """The stream is over."""
+        self.session.end_play(stream_id)
+        self.queue.put(self.session.data_to_send())
+        self.request_turn()
+
+    def tell_play_revoked(self, stream_id: int, reason: str) -> None:
+        """A play may not go on."""
+        self.session.revoke_play(stream_id, reason)
+        self.queue.put(self.session.data_to_send())
+
+    def tell_goodbye(self, text: str) -> None:
+        """The server ends. What its peer has published already is ignored: no stream is there any more to take it."""
+        for stream_id in self.publications:
+            self.session.end_publish(stream_id, text)
+        self.publications.clear()
+        if self.connected_at is not None:
+            self.last_words = partial(self.session.announce_shutdown, text)
+        self.close_when_sent = True
+        self.request_turn()
 
     # The socket.
 

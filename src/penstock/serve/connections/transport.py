@@ -90,3 +90,30 @@ def prepare_socket(connection: socket.socket, notsent_lowat_bytes: int) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # Without it the kernel swallows seconds of video for a viewer that does not read, and nobody sees that it lags.
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, notsent_lowat_bytes)
+
+
+class LowWater:
+    """How little may be left unsent in the kernel before it asks for more of an answer.
+
+    Of a stream that never ends little may, see `prepare_socket`. Of an answer that is whole nothing is ever skipped, so
+    the kernel takes as much at once as the socket's buffer holds, in a few turns instead of dozens.
+    """
+
+    __slots__ = ("_kept_bytes", "_socket")
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._kept_bytes: int | None = None
+
+    def lift(self) -> None:
+        """Whole answers are sent from now on."""
+        if self._kept_bytes is None:
+            option = socket.TCP_NOTSENT_LOWAT
+            self._kept_bytes = self._socket.getsockopt(socket.IPPROTO_TCP, option)
+            self._socket.setsockopt(socket.IPPROTO_TCP, option, 0)
+
+    def restore(self) -> None:
+        """Something without an end may follow."""
+        if self._kept_bytes is not None:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, self._kept_bytes)
+            self._kept_bytes = None

@@ -36,8 +36,8 @@ from penstock.serve.settings import FileModes
 from penstock.serve.streams.observer import Observer
 
 if TYPE_CHECKING:
-    from penstock.serve.connections.rtmp_connection import RtmpConnection
     from penstock.serve.streams.live_stream import LiveStream
+    from penstock.serve.streams.publisher import Publisher
 
 _HAND_OVER_INTERVAL_S: Final = 0.25
 """Often enough to lose little in a crash, seldom enough that the writer wakes up for many messages at once."""
@@ -183,7 +183,7 @@ class Recorder(Observer):
         """Another worker has recorded this stream up to that timestamp: it goes on here when it is published next."""
         self._continued[stream_key] = recording_id, last_timestamp_ms
 
-    def publish_started(self, _peer: "RtmpConnection", live_stream: "LiveStream", publishing_type: str) -> None:
+    def publish_started(self, _publisher: "Publisher", live_stream: "LiveStream", publishing_type: str) -> None:
         """Record it if it is to be; a stream that is being recorded goes on."""
         continued = self._continued.pop(live_stream.key, None)
         feed = self._feeds.get(live_stream.key)
@@ -231,7 +231,7 @@ class Recorder(Observer):
         """A finished file of a recording is to go, whichever worker wrote it."""
         self._thread.submit(Delete(recording_id, segment))
 
-    def publish_stopped(self, _peer: "RtmpConnection", live_stream: "LiveStream", _reason: str) -> None:
+    def publish_stopped(self, _publisher: "Publisher", live_stream: "LiveStream", _reason: str) -> None:
         """It may go on elsewhere next, so its recording must be known by now."""
         feed = self._feeds.get(live_stream.key)
         if feed is not None:

@@ -7,12 +7,14 @@ of streams and connections.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from penstock.errors import ProtocolViolation
+from penstock.media_paths import is_reserved
+from penstock.protocol.capabilities import CapsEx
 from penstock.protocol.events import (
     Acknowledged,
     ConnectRequested,
@@ -32,23 +34,36 @@ from penstock.protocol.events import (
     StreamOpened,
 )
 from penstock.protocol.status import StatusCode
+from penstock.relay.encodings.encoded_log import EncodedLog
+from penstock.relay.encodings.encoding import EncodingKind, NewEncoding
+from penstock.relay.encodings.flv import FlvEncoding
+from penstock.relay.encodings.mp4 import Mp4Encoding
 from penstock.relay.readable_log import Flush
 from penstock.relay.segment import SegmentStore
 from penstock.serve.coalesced_reads import Pace
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.reactor import Loop
 from penstock.serve.sending.fan_out import FanOut
 from penstock.serve.settings import ServerSettings
 from penstock.serve.streams.access.gatekeeper import BLOCKED, Gatekeeper
 from penstock.serve.streams.dimensions import named_parameters, own_name
+from penstock.serve.streams.encoded_stream import EncodedStream
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
 from penstock.serve.streams.playing import Playing
+from penstock.serve.streams.publisher import LOOP
 from penstock.serve.streams.publishing import LAST_WORDS_S, Publishing
 from penstock.serve.streams.registry import Registry
 from penstock.serve.streams.stream_table import StreamTable
 from penstock.serve.streams.viewer import Viewer
 
+_COME_BACK: Final = "The server takes no new connections and ends soon."
+_ENCODINGS: Final[Mapping[EncodingKind, NewEncoding]] = {
+    EncodingKind.FLV: FlvEncoding,
+    EncodingKind.WEBSOCKET_FLV: partial(FlvEncoding, in_messages=True),
+    EncodingKind.MP4: Mp4Encoding,
+}
 _GOODBYE: Final = "The server is shutting down."
 
 
@@ -69,10 +84,21 @@ class Broker:
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """`mark`: called with a stream that has something to flush. `show`: sends what others have made visible."""
+        self._store = store
+        self._fan_out = fan_out
         self.loop = loop
         self.observer = observer
-        self.connections: dict[str, RtmpConnection] = {}
-        self.table = StreamTable(settings, fan_out, self, loop=loop, observer=observer, registry=registry, show=show)
+        self.connections: dict[str, MediaConnection] = {}
+        self.table = StreamTable(
+            settings,
+            fan_out,
+            self,
+            loop=loop,
+            observer=observer,
+            registry=registry,
+            show=show,
+            wall_clock=wall_clock,
+        )
         self.gatekeeper = Gatekeeper(loop, observer, wall_clock)
         self.publishing = Publishing(self.table, store, self.gatekeeper, self.ping)
         self.playing = Playing(self.table, self.gatekeeper)
@@ -94,11 +120,17 @@ class Broker:
         self.challenged = self.publishing.challenged
         self.owner_changed = self.table.owner_changed
         self.stream_over = self.table.stream_over
+        self.missed = self.playing.missed
+        self.orphaned = self.playing.orphaned
 
     @property
     def settings(self) -> ServerSettings:
         """By which it goes on."""
         return self.table.settings
+
+    def watched(self, key: str, epoch: int, *, is_watched: bool) -> None:
+        """Whether anybody watches a stream that is pulled here has changed."""
+        self.table.puller.watched(key, epoch, is_watched=is_watched)
 
     @property
     def is_closing(self) -> bool:
@@ -163,17 +195,38 @@ class Broker:
             self.observer.limit_hit("half messages", f"{most.address} holds {most.held_bytes} bytes")
             most.close(f"holds {most.held_bytes} bytes of messages that are not whole")
 
-    def on_violation(self, connection: RtmpConnection, violation: ProtocolViolation) -> None:
+    def play_lost(self, connection: MediaConnection, stream_id: int, reason: str) -> None:
+        """A connection is gone, and with it a play."""
+        self.playing.stop(connection, stream_id, reason)
+
+    def encode(self, stream: LiveStream, kind: EncodingKind, now: float) -> EncodedStream:
+        """Somebody wants to watch a stream in another encoding, the first one."""
+        settings, encoding = self.settings, _ENCODINGS[kind]()
+        # What FFmpeg wants to look back at it gets over RTMP alone.
+        limits = replace(settings.log_limits, lookback_s=0.0)
+        return EncodedStream(
+            stream,
+            kind,
+            encoding,
+            EncodedLog(self._store, encoding, limits, self.budget),
+            fan_out=self._fan_out,
+            owner=self,
+            now=now,
+            chunk_size=settings.connection.chunk_size,
+            on_error=partial(self.observer.error, None),
+        )
+
+    def on_violation(self, connection: MediaConnection, violation: ProtocolViolation) -> None:
         """A peer broke the protocol: it goes."""
         self.observer.violation(connection, violation)
         connection.close(str(violation))
 
-    def on_bug(self, connection: RtmpConnection, error: Exception) -> None:
+    def on_bug(self, connection: MediaConnection, error: Exception) -> None:
         """One exception costs one connection."""
         self.observer.error(connection, error)
         connection.close(f"internal error: {type(error).__name__}")
 
-    def on_closed(self, connection: RtmpConnection, reason: str) -> None:
+    def on_closed(self, connection: MediaConnection, reason: str) -> None:
         """A connection is gone; what it did has ended already."""
         self.connections.pop(connection.id, None)
         self.read_paces.forget(connection)
@@ -185,12 +238,22 @@ class Broker:
         connection.own_name = own_name(event.app_query)
         connection.dimensions = named_parameters(self.settings.dimension_parameters, event.app_query)
         connection.client = event.flash_version or ""
+        connection.can_reconnect = bool(event.capabilities.caps_ex & CapsEx.RECONNECT)
+        connection.via = event.via
         if event.fault is not None or not event.app:
             connection.session.reject_connect(event.fault or "An app must have a name.", StatusCode.CONNECT_INVALID_APP)
             connection.close_when_sent = True
             return
+        if is_reserved(event.app):
+            text = "This name is of the server's own paths over HTTP; no app can have it."
+            connection.session.reject_connect(text, StatusCode.CONNECT_INVALID_APP)
+            connection.close_when_sent = True
+            return
         if self.gatekeeper.is_blocked(connection):
             self._reject(connection, "Access denied.", BLOCKED)
+            return
+        if self.table.puller.is_asked_by_itself(event.via):
+            self._reject(connection, LOOP, "pulls go in a circle")
             return
         rejected = self.gatekeeper.connect(connection, event)
         if rejected is not None:
@@ -215,13 +278,22 @@ class Broker:
         self.table.look_after(stream, now)
         self.publishing.look_at(stream)
 
-    def dismiss(self, connection: RtmpConnection, reason: str) -> None:
+    def dismiss(self, connection: MediaConnection, reason: str) -> None:
         """End all that a connection does, tell it so, and close it."""
-        self.publishing.end(connection, reason)
+        if isinstance(connection, RtmpConnection):
+            self.publishing.end(connection, reason)
         for viewer in list(connection.plays.values()):
             if isinstance(viewer, Viewer):
                 self.playing.end(viewer, reason)
         connection.close_soon(reason, LAST_WORDS_S)
+
+    def ask_to_reconnect(self, connection: MediaConnection) -> None:
+        """Ask a peer that can to come back; it is served on until it leaves."""
+        if not isinstance(connection, RtmpConnection) or not connection.can_reconnect:
+            return
+        if connection.connected_at is not None and not connection.is_closed:
+            connection.session.request_reconnect(_COME_BACK)
+            connection.send_session_data()
 
     def ping(self, connection: RtmpConnection) -> None:
         """Ask a peer for a sign of life."""
@@ -237,11 +309,4 @@ class Broker:
         for stream in list(self.streams.values()):
             self.table.end_stream(stream)
         for connection in list(self.connections.values()):
-            # What its publisher has sent already is ignored: there is no stream any more to take it.
-            for stream_id in connection.publications:
-                connection.session.end_publish(stream_id, _GOODBYE)
-            connection.publications.clear()
-            if connection.connected_at is not None:
-                connection.last_words = partial(connection.session.announce_shutdown, _GOODBYE)
-            connection.close_when_sent = True
-            connection.request_turn()
+            connection.tell_goodbye(_GOODBYE)

@@ -112,6 +112,8 @@ class Flusher:
             else:
                 if sending is not None:
                     begun.append((stream, sending))
+                    for each in list(stream.encodings.values()):
+                        self._begin_encoded(each, begun, now)
         sent = self._fan_out.send([sending for _stream, sending in begun])
         lost: list[Viewer] = []
         for (stream, sending), sent_to_each in zip(begun, sent, strict=True):
@@ -123,3 +125,12 @@ class Flusher:
         lag_s = self._loop.clock() - now
         self.pacer.observe_round(lag_s, now, self._loop.busy_share)
         self.rounds.observe(lag_s)
+
+    def _begin_encoded(self, encoded: LiveStream, begun: list[tuple[LiveStream, Sending]], now: float) -> None:
+        try:
+            sending = encoded.begin_flush(now)
+        except Exception as error:
+            self._on_error(error)
+        else:
+            if sending is not None:
+                begun.append((encoded, sending))

@@ -9,22 +9,26 @@ without a publisher. Knows no policy between streams.
 # Long because: a viewer is in one of five places here, and each step moves it between them.
 
 import math
-from collections.abc import Iterable
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from penstock.control.messages import Continuation
 from penstock.errors import MisuseError
 from penstock.media.describe import describe
+from penstock.media.fmp4_tracks import LeftOut
 from penstock.media.frame import Frame, FrameKind, frame_of
+from penstock.relay.encodings.encoding import EncodingKind
 from penstock.relay.entry_points import EntryPoint
 from penstock.relay.log import StreamLog
 from penstock.relay.readable_log import Flush, ReadableLog
 from penstock.relay.timeline import Timeline
 from penstock.serve.connections.peer_rates import UNIT_BYTES
-from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.sending.fan_out import FanOut, Sending
 from penstock.serve.settings import AppSettings, JoinPolicy
 from penstock.serve.streams.access.grant import Grant
+from penstock.serve.streams.publisher import Publisher
 from penstock.serve.streams.viewer import Viewer
 
 _KINDS: Final = {8: FrameKind.AUDIO, 9: FrameKind.VIDEO}
@@ -60,9 +64,15 @@ class StreamOwner(Protocol):
     def viewer_skipped(self, viewer: Viewer, skipped_bytes: int) -> None:
         """A viewer fell behind and lost some."""
 
+    def encode(self, stream: "LiveStream", kind: EncodingKind, now: float) -> "EncodedForm":
+        """A stream is to be encoded in another way besides."""
+
 
 class LiveStream:
     """One stream from its first publication to its end."""
+
+    kind: EncodingKind | None = None
+    """None: as RTMP has it."""
 
     def __init__(
         self,
@@ -74,6 +84,7 @@ class LiveStream:
         fan_out: FanOut,
         owner: StreamOwner,
         now: float,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.key = key
         self.app_name = app_name
@@ -84,7 +95,7 @@ class LiveStream:
         """The same, if it is written here; None: another process writes it, and it is only read here."""
         self.is_published_elsewhere = False
         """Whether somebody publishes it in the worker that has its name."""
-        self.publisher: RtmpConnection | None = None
+        self.publisher: Publisher | None = None
         self.last_media_at = now
         """When the publisher last sent anything, or began."""
         self.asked_at = -math.inf
@@ -99,18 +110,29 @@ class LiveStream:
         self.viewers: set[Viewer] = set()
         self.listeners: list[FlushListener] = []
         """Who hears of every flush besides viewers: followers such as the recorder, meters of telemetry."""
+        self._eager_listeners = 0
+        """How many of them are in a hurry, as viewers are."""
         self.epoch: int | None = None
         """By which the supervisor knows it, while this worker has its name; None: it is followed in another one."""
         self.viewers_elsewhere: dict[int, int] = {}
         """Who watches it in workers that follow it here."""
+        self.packaged_ms = 0
+        """How much of it a packager here wants to be kept; 0: there is none."""
+        self.not_packaged: tuple[LeftOut, ...] = ()
+        """Tracks that are not in its segments here, since these cannot carry them."""
+        self._kept_elsewhere: dict[int, int] = {}
+        """The same in workers that follow it here."""
         self.is_dirty = False
         self.codecs_text = ""
         self.dimensions: str | None = None
         """Of its publication, as facts tell them, see `dimensions`."""
         self.grant: Grant | None = None
         """What let its publisher in."""
+        self.encodings: dict[EncodingKind, EncodedForm] = {}
+        """The same for viewers over HTTP, while there are any."""
         self._fan_out = fan_out
         self._owner = owner
+        self._wall_clock = wall_clock
         self._publications = 0
         self._timeline = Timeline()
         self._last_frame_at = now
@@ -131,12 +153,33 @@ class LiveStream:
     @property
     def has_viewers(self) -> bool:
         """Whether anybody waits for what is published, here or in another worker."""
-        return bool(self.viewers or self.viewers_elsewhere)
+        return bool(self.viewers or self.viewers_elsewhere or self.encodings or self._eager_listeners)
+
+    def listen_eagerly(self, listener: FlushListener) -> None:
+        """Have somebody hear of every flush who is in a hurry: it is flushed, and kept, as for viewers."""
+        self.listeners.append(listener)
+        self._eager_listeners += 1
+
+    def stop_listening(self, listener: FlushListener) -> None:
+        """The same one wants no more. One that never listened is no matter."""
+        if listener in self.listeners:
+            self.listeners.remove(listener)
+            self._eager_listeners -= 1
 
     @property
     def all_viewers(self) -> int:
         """How many watch it, in all workers; those elsewhere as of their last word."""
-        return len(self.viewers) + sum(self.viewers_elsewhere.values())
+        return self.viewers_here + sum(self.viewers_elsewhere.values())
+
+    @property
+    def viewers_here(self) -> int:
+        """How many watch it in this worker, in whichever encoding."""
+        return sum(len(each.viewers) for each in self.all_encodings)
+
+    @property
+    def all_encodings(self) -> "tuple[LiveStream, ...]":
+        """Itself, and what it is encoded as besides."""
+        return (self, *self.encodings.values()) if self.encodings else (self,)
 
     @property
     def auth_subject(self) -> str | None:
@@ -144,12 +187,17 @@ class LiveStream:
         return None if self.grant is None else self.grant.subject
 
     def begin(
-        self, publisher: RtmpConnection, now: float, dimensions: str | None = None, grant: Grant | None = None
+        self, publisher: Publisher, now: float, dimensions: str | None = None, grant: Grant | None = None
     ) -> None:
         """A publication begins; it continues the stream if there was one before."""
         if self._publications:
+            if self.encodings:
+                # What is left of the publication before comes before its end there too.
+                self.flush(now)
             self._timeline = self._timeline.next(self.log.last_timestamp_ms, self._last_frame_at)
             self._log_to_write.begin_anew()
+            for each in self.encodings.values():
+                each.source_began(now)
         self._publications += 1
         self.publisher = publisher
         self.dimensions = dimensions
@@ -161,6 +209,8 @@ class LiveStream:
         """A publication begins in the process that writes the log."""
         self.is_published_elsewhere = True
         self._expect_media(now)
+        for each in self.encodings.values():
+            each.begin_elsewhere(now)
 
     def join_elsewhere(self, now: float) -> None:
         """What is published in the process that writes the log is known from now on. It may have begun long ago."""
@@ -170,11 +220,14 @@ class LiveStream:
             self.wait(viewer, now)
             if self.app.join is JoinPolicy.NEXT and not viewer.waited_for_stream:
                 viewer.left_off_position = self.log.head
+        for each in self.encodings.values():
+            each.join_elsewhere(now)
 
     def lose_elsewhere(self) -> None:
         """The publisher in the process that writes the log is gone, or that process is. Others may go on with it."""
         self.is_published_elsewhere = False
-        self.log.forget_entry_points()
+        for each in self.all_encodings:
+            each.log.forget_entry_points()
 
     def saw_media(self, now: float) -> None:
         """The process that writes the log has told of more."""
@@ -189,7 +242,11 @@ class LiveStream:
     @property
     def continuation(self) -> Continuation:
         """Where it is, for a worker in which it goes on."""
-        return Continuation(self.log.head, self.log.last_timestamp_ms, self._last_frame_at)
+        numbering = self.log.numbering
+        if numbering is not None and self._written_log is None:
+            # The worker that was lost may have numbered more than was told here.
+            numbering = numbering.skipping()
+        return Continuation(self.log.head, self.log.last_timestamp_ms, self._last_frame_at, numbering)
 
     def resume(self, continuation: Continuation) -> None:
         """The next publication goes on where the stream was in another worker."""
@@ -208,12 +265,31 @@ class LiveStream:
         self.log.close()
         self.log = log
         self._written_log = log if isinstance(log, StreamLog) else None
+        self._update_kept()
         for viewer in self.viewers:
             if not is_same:
                 viewer.left_off_position = 0
                 viewer.waited_for_stream = True
             if not viewer.is_paused:
                 self.wait(viewer, now)
+        for each in self.encodings.values():
+            each.source_moved(now, is_same=is_same)
+
+    def keep(self, packaged_ms: int) -> None:
+        """A packager here wants so much of it to be kept, where it is written; 0: it is gone."""
+        self.packaged_ms = packaged_ms
+        self._update_kept()
+
+    def keep_elsewhere(self, worker: int, packaged_ms: int) -> None:
+        """The same of a packager in a worker that follows it here."""
+        self._kept_elsewhere.pop(worker, None)
+        if packaged_ms:
+            self._kept_elsewhere[worker] = packaged_ms
+        self._update_kept()
+
+    def _update_kept(self) -> None:
+        if self._written_log is not None:
+            self._written_log.kept_ms = max(self.packaged_ms, *self._kept_elsewhere.values(), 0)
 
     @property
     def _log_to_write(self) -> StreamLog:
@@ -242,11 +318,12 @@ class LiveStream:
         if not frame.is_setup:
             self._last_frame_at = now
         log = self._log_to_write
+        wall_ms = int(self._wall_clock() * 1000)
         if self._timeline.offset_ms == 0:
-            log.append(frame, now)
+            log.append(frame, now, wall_ms)
             return
         for placed in self._timeline.place(frame, now):
-            log.append(placed, now)
+            log.append(placed, now, wall_ms)
 
     def clear_metadata(self) -> None:
         """The publisher took its metadata back."""
@@ -264,7 +341,8 @@ class LiveStream:
         self.publisher = None
         self.is_published_elsewhere = False
         self.grace_until = now + max(self.app.grace_s, at_least_s)
-        self.log.forget_entry_points()
+        for each in self.all_encodings:
+            each.log.forget_entry_points()
         self._keep_only_what_is_read()
 
     def end(self) -> None:
@@ -274,6 +352,8 @@ class LiveStream:
         self.is_published_elsewhere = False
         for viewer in self.viewers:
             viewer.connection.request_turn()
+        for each in list(self.encodings.values()):
+            each.end()
         self._close_if_left()
 
     def _keep_only_what_is_read(self) -> None:
@@ -298,6 +378,8 @@ class LiveStream:
         if sending is not None:
             (sent_to_each,) = self._fan_out.send([sending])
             close_lost(self.finish_flush(sending, sent_to_each))
+            for each in list(self.encodings.values()):
+                each.flush(now)
 
     def begin_flush(self, now: float) -> Sending | None:
         """Make what was appended visible. What is to be sent to whom, before anything else happens to viewers."""
@@ -309,6 +391,8 @@ class LiveStream:
         """Something has become visible. What is to be sent to whom, before anything else happens to viewers."""
         for listener in self.listeners:
             listener.on_flush(flush, now)
+        for each in list(self.encodings.values()):
+            each.on_flush(flush, now)
         # Until it is finished: another stream of the round may be short of memory and take this one's.
         flush.segment.pin()
         return Sending(flush, list(self._in_step.values()))
@@ -375,8 +459,28 @@ class LiveStream:
 
     # Joining.
 
+    def encoded_as(self, kind: EncodingKind, now: float) -> "EncodedForm":
+        """The stream in another encoding."""
+        encoded = self.encodings.get(kind)
+        if encoded is None:
+            # It begins with what is visible, and nobody may have waited for that.
+            self.flush(now)
+            encoded = self._owner.encode(self, kind, now)
+            if not encoded.is_over:
+                self.encodings[kind] = encoded
+        return encoded
+
+    def drop_encoding(self, kind: EncodingKind, encoded: "EncodedForm") -> None:
+        """Nobody watches it any more, or it cannot go on."""
+        if self.encodings.get(kind) is encoded:
+            del self.encodings[kind]
+            self._keep_only_what_is_read()
+
     def add(self, viewer: Viewer, now: float) -> None:
         """A viewer comes. In a turn of its connection it is admitted and given a place."""
+        if viewer.encoding is not self.kind and viewer.encoding is not None:
+            self.encoded_as(viewer.encoding, now).add(viewer, now)
+            return
         viewer.stream = self
         self.wait(viewer, now)
         # What came before it is not for one who wants the next key frame, flushed or not.
@@ -426,6 +530,8 @@ class LiveStream:
         """Those who have waited for a key frame for long begin without one."""
         if any(self._may_begin_at_head(viewer, now) for viewer in self._waiting):
             self._call_waiting()
+        for each in self.encodings.values():
+            each.call_waiting(now)
 
     def _call_waiting(self) -> None:
         for viewer in self._waiting:
@@ -520,6 +626,27 @@ class LiveStream:
             viewer.finish_in_queue()
             self._filtered[viewer] = None
         viewer.connection.request_turn()
+
+
+class EncodedForm(LiveStream, ABC):
+    """The same stream in another encoding, as it knows it: fed with what it flushes, and told what becomes of it."""
+
+    @abstractmethod
+    def on_flush(self, flush: Flush, now: float) -> None:
+        """The stream has flushed something."""
+
+    @abstractmethod
+    def source_began(self, now: float) -> None:
+        """Another publication continues the stream."""
+
+    @abstractmethod
+    def source_moved(self, now: float, *, is_same: bool) -> None:
+        """The stream goes on in another log. `is_same`: one that has what was taken already."""
+
+    @property
+    @abstractmethod
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Tracks that its viewers do not get."""
 
 
 def close_lost(viewers: Iterable[Viewer]) -> None:

@@ -50,6 +50,9 @@ class Liveness:
         first = None if stream is None else stream.publisher
         if stream is None or first is None:
             answer(Verdict.ADMIT)
+        elif not isinstance(first, RtmpConnection):
+            # Who may publish here has the name rather than what was fetched from elsewhere for lack of a publisher.
+            answer(Verdict.REPLACE)
         elif first.id == claimant:
             # One that replaced itself would lose the connection that it wants to publish on.
             answer(Verdict.REFUSE)

@@ -8,45 +8,46 @@ import contextlib
 from collections.abc import Callable
 
 from penstock.errors import ProtocolViolation
-from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.streams.live_stream import LiveStream
+from penstock.serve.streams.publisher import Publisher
 from penstock.serve.streams.viewer import Viewer
 
 
 class Observer:
     """Hears what happens. Nothing here may block or raise."""
 
-    def connection_opened(self, connection: RtmpConnection) -> None:
+    def connection_opened(self, connection: MediaConnection) -> None:
         """A socket was accepted."""
 
     def tls_failed(self, address: str, reason: str) -> None:
         """A socket was accepted and closed again, as its TLS handshake came to nothing."""
 
-    def handshake_completed(self, connection: RtmpConnection) -> None:
+    def handshake_completed(self, connection: MediaConnection) -> None:
         """The RTMP handshake is done."""
 
-    def connected(self, connection: RtmpConnection) -> None:
+    def connected(self, connection: MediaConnection) -> None:
         """A connect was accepted."""
 
-    def stream_created(self, connection: RtmpConnection, stream_id: int) -> None:
+    def stream_created(self, connection: MediaConnection, stream_id: int) -> None:
         """A message stream was made."""
 
-    def connection_closed(self, connection: RtmpConnection, reason: str) -> None:
+    def connection_closed(self, connection: MediaConnection, reason: str) -> None:
         """A connection is gone."""
 
-    def violation(self, connection: RtmpConnection, violation: ProtocolViolation) -> None:
+    def violation(self, connection: MediaConnection, violation: ProtocolViolation) -> None:
         """A peer broke the protocol; its connection closes next."""
 
     def limit_hit(self, limit: str, detail: str) -> None:
         """Somebody was turned away."""
 
-    def publish_started(self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str) -> None:
+    def publish_started(self, publisher: Publisher, live_stream: LiveStream, publishing_type: str) -> None:
         """A publication began. Whoever wants its frames adds a listener to the live_stream."""
 
-    def publish_refused(self, connection: RtmpConnection, key: str, reason: str) -> None:
+    def publish_refused(self, connection: MediaConnection, key: str, reason: str) -> None:
         """A publication was turned away."""
 
-    def publish_stopped(self, connection: RtmpConnection, live_stream: LiveStream, reason: str) -> None:
+    def publish_stopped(self, publisher: Publisher, live_stream: LiveStream, reason: str) -> None:
         """A publication ended; the stream may go on."""
 
     def codecs_known(self, live_stream: LiveStream, text: str) -> None:
@@ -76,13 +77,13 @@ class Observer:
     def play_stopped(self, viewer: Viewer, reason: str) -> None:
         """A viewer is gone, or its stream is."""
 
-    def message_ignored(self, connection: RtmpConnection, type_id: int, reason: str) -> None:
+    def message_ignored(self, connection: MediaConnection, type_id: int, reason: str) -> None:
         """A message changed nothing."""
 
     def second_passed(self, now: float) -> None:
         """Once a second, with the loop's time, for what is due at intervals."""
 
-    def error(self, connection: RtmpConnection | None, error: BaseException) -> None:
+    def error(self, connection: MediaConnection | None, error: BaseException) -> None:
         """A bug of ours was caught at the edge of one connection."""
 
 
@@ -103,38 +104,38 @@ class ObserverGroup(Observer):
                         with contextlib.suppress(Exception):
                             other.error(None, error)
 
-    def connection_opened(self, connection: RtmpConnection) -> None:
+    def connection_opened(self, connection: MediaConnection) -> None:
         self._tell(lambda observer: observer.connection_opened(connection))
 
     def tls_failed(self, address: str, reason: str) -> None:
         self._tell(lambda observer: observer.tls_failed(address, reason))
 
-    def handshake_completed(self, connection: RtmpConnection) -> None:
+    def handshake_completed(self, connection: MediaConnection) -> None:
         self._tell(lambda observer: observer.handshake_completed(connection))
 
-    def connected(self, connection: RtmpConnection) -> None:
+    def connected(self, connection: MediaConnection) -> None:
         self._tell(lambda observer: observer.connected(connection))
 
-    def stream_created(self, connection: RtmpConnection, stream_id: int) -> None:
+    def stream_created(self, connection: MediaConnection, stream_id: int) -> None:
         self._tell(lambda observer: observer.stream_created(connection, stream_id))
 
-    def connection_closed(self, connection: RtmpConnection, reason: str) -> None:
+    def connection_closed(self, connection: MediaConnection, reason: str) -> None:
         self._tell(lambda observer: observer.connection_closed(connection, reason))
 
-    def violation(self, connection: RtmpConnection, violation: ProtocolViolation) -> None:
+    def violation(self, connection: MediaConnection, violation: ProtocolViolation) -> None:
         self._tell(lambda observer: observer.violation(connection, violation))
 
     def limit_hit(self, limit: str, detail: str) -> None:
         self._tell(lambda observer: observer.limit_hit(limit, detail))
 
-    def publish_started(self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str) -> None:
-        self._tell(lambda observer: observer.publish_started(connection, live_stream, publishing_type))
+    def publish_started(self, publisher: Publisher, live_stream: LiveStream, publishing_type: str) -> None:
+        self._tell(lambda observer: observer.publish_started(publisher, live_stream, publishing_type))
 
-    def publish_refused(self, connection: RtmpConnection, key: str, reason: str) -> None:
+    def publish_refused(self, connection: MediaConnection, key: str, reason: str) -> None:
         self._tell(lambda observer: observer.publish_refused(connection, key, reason))
 
-    def publish_stopped(self, connection: RtmpConnection, live_stream: LiveStream, reason: str) -> None:
-        self._tell(lambda observer: observer.publish_stopped(connection, live_stream, reason))
+    def publish_stopped(self, publisher: Publisher, live_stream: LiveStream, reason: str) -> None:
+        self._tell(lambda observer: observer.publish_stopped(publisher, live_stream, reason))
 
     def codecs_known(self, live_stream: LiveStream, text: str) -> None:
         self._tell(lambda observer: observer.codecs_known(live_stream, text))
@@ -163,11 +164,11 @@ class ObserverGroup(Observer):
     def play_stopped(self, viewer: Viewer, reason: str) -> None:
         self._tell(lambda observer: observer.play_stopped(viewer, reason))
 
-    def message_ignored(self, connection: RtmpConnection, type_id: int, reason: str) -> None:
+    def message_ignored(self, connection: MediaConnection, type_id: int, reason: str) -> None:
         self._tell(lambda observer: observer.message_ignored(connection, type_id, reason))
 
     def second_passed(self, now: float) -> None:
         self._tell(lambda observer: observer.second_passed(now))
 
-    def error(self, connection: RtmpConnection | None, error: BaseException) -> None:
+    def error(self, connection: MediaConnection | None, error: BaseException) -> None:
         self._tell(lambda observer: observer.error(connection, error))

@@ -8,10 +8,12 @@ matter of its stream.
 from functools import partial
 from typing import Final
 
+from penstock.access.request import Refused
 from penstock.control.messages import NOBODY, SeatAnswer
 from penstock.protocol.events import PauseChanged, PlayRequested, ReceiveChanged
 from penstock.protocol.message import MessageType
 from penstock.protocol.status import StatusCode
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.streams.access.gatekeeper import Gatekeeper
 from penstock.serve.streams.access.grant import Grant
@@ -20,8 +22,8 @@ from penstock.serve.streams.publishing import LAST_WORDS_S
 from penstock.serve.streams.stream_table import Request, StreamTable
 from penstock.serve.streams.viewer import Viewer
 
-_FOLLOWED_WITHIN_S: Final = 5.0
-"""How long a viewer waits at least for a stream that another worker has, whatever its app says."""
+AT_LEAST_S: Final = 5.0
+"""How long a viewer waits at least for a stream that another worker has, or another server, whatever its app says."""
 
 
 class Playing:
@@ -42,21 +44,26 @@ class Playing:
         connection.session.hold()
         self._gatekeeper.ask(connection, "play", event.name, event.query, partial(self._let_in, connection, event))
 
-    def _let_in(self, connection: RtmpConnection, event: PlayRequested, grant: Grant | None) -> None:
+    def _let_in(self, connection: RtmpConnection, event: PlayRequested, grant: Grant | Refused) -> None:
         if connection.is_closed:
             return
-        if grant is None:
+        if isinstance(grant, Refused):
             connection.session.go_on()
             connection.session.reject_play(event.stream_id, "Access denied.", StatusCode.PLAY_FAILED)
             connection.queue.put(connection.session.data_to_send())
             connection.request_turn()
             return
-        request = self._table.request(connection, grant.stream)
         called = own_name(event.query) or connection.own_name
         dimensions = dimensions_of(self._table.settings.dimension_parameters, connection.dimensions, event.query)
         now = self._table.loop.now
+        request = self._table.request(connection.app, grant.stream)
         viewer = Viewer(connection, event.stream_id, request.key, called, now, dimensions=dimensions, grant=grant)
-        connection.plays[event.stream_id] = viewer
+        self.enter(viewer, request)
+
+    def enter(self, viewer: Viewer, request: Request) -> None:
+        """Somebody was let in, and watches as soon as there is a seat and the stream."""
+        connection = viewer.connection
+        connection.plays[viewer.stream_id] = viewer
         self._refit_plays(connection, but=viewer)
         answer = partial(self._decided, request, viewer)
         self._table.registry.watch(request.key, request.app.max_viewers_per_stream, answer)
@@ -64,8 +71,7 @@ class Playing:
     def _decided(self, request: Request, viewer: Viewer, seat: SeatAnswer) -> None:
         connection, key, app = viewer.connection, request.key, request.app
         if not connection.is_closed:
-            connection.session.go_on()
-            connection.request_turn()
+            connection.tell_decided()
         if connection.plays.get(viewer.stream_id) is not viewer:
             if seat.is_admitted:
                 self._table.registry.unwatch(key)
@@ -80,18 +86,23 @@ class Playing:
         if stream is not None:
             stream.add(viewer, self._table.loop.now)
             viewer.work(self._table.loop.now)
-            self._table.update_publisher_of(stream)
+            self._table.update_publisher_of(key)
             self._table.peers.followed.viewers_changed(key)
             if is_elsewhere and stream.epoch is not None:
                 # It waits here for a publisher that has yielded, and goes on where nobody knew of it.
                 self._table.owner_changed(key, seat.owner, seat.epoch)
-        elif is_elsewhere or app.play_wait_s > 0:
+            return
+        may_be_pulled = request.may_be_pulled and not is_elsewhere and self._table.puller.may_pull(key)
+        if is_elsewhere or may_be_pulled or app.play_wait_s > 0:
             # It is to be followed in another worker, or has not begun.
-            wait_s = max(app.play_wait_s, _FOLLOWED_WITHIN_S) if is_elsewhere else app.play_wait_s
+            is_on_its_way = is_elsewhere or may_be_pulled
+            wait_s = max(app.play_wait_s, AT_LEAST_S) if is_on_its_way else app.play_wait_s
             viewer.waited_for_stream = not is_elsewhere
             self._table.waiting.setdefault(key, {})[viewer] = self._table.loop.now + wait_s
             if is_elsewhere:
                 self._table.peers.followed.follow(key, seat.owner, seat.epoch)
+            elif may_be_pulled:
+                self._table.puller.want(key, connection.app, connection.via)
         else:
             self._not_found(viewer)
 
@@ -99,8 +110,7 @@ class Playing:
         """A viewer of a stream that is there is told that its play begins."""
         viewer.is_admitted = True
         connection = viewer.connection
-        connection.session.accept_play(viewer.stream_id)
-        connection.queue.put(connection.session.data_to_send())
+        connection.tell_play_begins(viewer.stream_id)
         self._table.observer.play_started(viewer)
         self._table.read_paces.update(connection)
 
@@ -110,10 +120,23 @@ class Playing:
         if connection.is_closed or connection.plays.get(viewer.stream_id) is not viewer:
             return
         viewer.finish_in_queue()
-        connection.session.end_play(viewer.stream_id)
         self.stop(connection, viewer.stream_id, "stream ended")
-        connection.queue.put(connection.session.data_to_send())
-        connection.request_turn()
+        connection.tell_play_ended(viewer.stream_id)
+
+    def missed(self, key: str) -> None:
+        """Nobody has a stream that is waited for, the server that it would be pulled from included."""
+        for viewer in list(self._table.waiting.get(key, ())):
+            self._not_found(viewer)
+        stream = self._table.streams.get(key)
+        if stream is not None and stream.epoch is None and not stream.is_live:
+            self._table.end_stream(stream)
+
+    def orphaned(self, key: str) -> None:
+        """Another worker pulled what is watched here, and was lost: it is pulled here."""
+        stream, waiting = self._table.streams.get(key), self._table.waiting.get(key)
+        app_name = stream.app_name if stream is not None else next(iter(waiting)).connection.app if waiting else None
+        if app_name is not None and self._table.puller.may_pull(key):
+            self._table.puller.want(key, app_name, ())
 
     def _not_found(self, viewer: Viewer) -> None:
         self._turn_away(
@@ -126,9 +149,8 @@ class Playing:
         self._leave_seat(viewer)
         connection.plays.pop(viewer.stream_id, None)
         self._refit_plays(connection)
-        connection.session.reject_play(viewer.stream_id, text, code)
         self._table.observer.play_stopped(viewer, reason)
-        connection.send_session_data()
+        connection.tell_play_refused(viewer.stream_id, text, code)
 
     def _wait_no_more(self, viewer: Viewer) -> None:
         waiting = self._table.waiting.get(viewer.key)
@@ -145,7 +167,7 @@ class Playing:
             viewer.has_seat = False
             self._table.registry.unwatch(viewer.key)
 
-    def stop(self, connection: RtmpConnection, stream_id: int, reason: str) -> None:
+    def stop(self, connection: MediaConnection, stream_id: int, reason: str) -> None:
         """A viewer watches no more."""
         viewer = connection.plays.get(stream_id)
         if not isinstance(viewer, Viewer):
@@ -156,7 +178,7 @@ class Playing:
         if stream is not None:
             viewer.finish_in_queue()
             stream.remove(viewer)
-            self._table.update_publisher_of(stream)
+            self._table.update_publisher_of(viewer.key)
             self._table.peers.followed.viewers_changed(viewer.key)
             self._table.drop_unwatched(viewer.key)
         del connection.plays[stream_id]
@@ -164,7 +186,7 @@ class Playing:
         self._table.observer.play_stopped(viewer, reason)
         self._refit_plays(connection)
 
-    def _refit_plays(self, connection: RtmpConnection, but: Viewer | None = None) -> None:
+    def _refit_plays(self, connection: MediaConnection, but: Viewer | None = None) -> None:
         """The number of plays has changed: one alone is sent the shared encoding, several are filtered."""
         for viewer in list(connection.plays.values()):
             if viewer is not but and isinstance(viewer, Viewer) and viewer.stream is not None:
@@ -210,9 +232,8 @@ class Playing:
         if connection.is_closed or connection.plays.get(viewer.stream_id) is not viewer:
             return
         viewer.finish_in_queue()
-        connection.session.revoke_play(viewer.stream_id, f"Ended by the server: {reason}.")
         self.stop(connection, viewer.stream_id, reason)
-        connection.queue.put(connection.session.data_to_send())
+        connection.tell_play_revoked(viewer.stream_id, f"Ended by the server: {reason}.")
         if not connection.plays and not connection.publications:
             connection.close_soon(reason, LAST_WORDS_S)
 

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from penstock.control.messages import Challenge, PublishAnswer, Verdict, key_of
+from penstock.access.request import Refused
+from penstock.control.messages import GRANTED, Challenge, Continuation, PublishAnswer, Verdict, key_of
 from penstock.protocol.events import EndReason, PublishEnded, PublishRequested
 from penstock.protocol.states import StreamState
 from penstock.protocol.status import StatusCode
 from penstock.relay.log import LogBudget, StreamLog
+from penstock.relay.packaging.boundaries import Boundaries, Numbering
 from penstock.relay.segment import SegmentStore
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.streams.access.gatekeeper import Gatekeeper
@@ -21,11 +23,14 @@ from penstock.serve.streams.access.grant import Grant
 from penstock.serve.streams.dimensions import dimensions_of
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.liveness import Liveness
+from penstock.serve.streams.publisher import Publisher
 from penstock.serve.streams.registry import OnJudged
 from penstock.serve.streams.stream_table import Request, StreamTable
 
 _MAX_PUBLICATIONS: Final = 8
 """Of one connection, since they all end with it in one step. Encoders have one."""
+PULLED: Final = "pull"
+"""What the publications of pulls are called, where publishers say live, record or append."""
 LAST_WORDS_S: Final = 0.5
 """For how long one whose publication or play is ended may take to hear of it, before it is closed."""
 _YIELDED_S: Final = 5.0
@@ -59,32 +64,38 @@ class Publishing:
         answer = partial(self._let_in, connection, event)
         self._gatekeeper.ask(connection, "publish", event.name, event.query, answer)
 
-    def _let_in(self, connection: RtmpConnection, event: PublishRequested, grant: Grant | None) -> None:
+    def _let_in(self, connection: RtmpConnection, event: PublishRequested, grant: Grant | Refused) -> None:
         if _is_too_late(connection, event):
             return
-        if grant is None:
+        if isinstance(grant, Refused):
             connection.session.reject_publish(event.stream_id, "Access denied.", StatusCode.PUBLISH_DENIED)
             connection.close_soon("access refused", LAST_WORDS_S)
             return
-        request = self._table.request(connection, grant.stream)
+        request = self._table.request(connection.app, grant.stream)
         self._table.registry.claim(
             request.key,
             connection.id,
             may_replace=request.app.may_replace_publisher,
             grace_s=request.app.grace_s,
-            answer=partial(self._decided, request, event, grant),
+            answer=partial(self._decided, connection, request, event, grant),
         )
 
-    def _decided(self, request: Request, event: PublishRequested, grant: Grant, name: PublishAnswer) -> None:
-        connection = request.connection
+    def _decided(
+        self,
+        connection: RtmpConnection,
+        request: Request,
+        event: PublishRequested,
+        grant: Grant,
+        name: PublishAnswer,
+    ) -> None:
         is_too_late = _is_too_late(connection, event)
-        is_granted = name.verdict is not Verdict.REFUSE
+        is_granted = name.verdict in GRANTED
         if is_granted and (is_too_late or self._table.is_closing):
             self._give_back(request.key, name.epoch)
         if is_too_late:
             return
         if is_granted and not self._table.is_closing:
-            self._begin(request, event, grant, name)
+            self._begin(connection, request, event, grant, name)
         else:
             reason = f"{request.key} is being published already."
             connection.session.reject_publish(event.stream_id, reason, StatusCode.PUBLISH_BAD_NAME)
@@ -108,6 +119,8 @@ class Publishing:
 
     def _yield(self, key: str, answer: OnJudged, verdict: Verdict) -> None:
         stream = self._table.streams.get(key)
+        if verdict is not Verdict.REFUSE:
+            self._table.puller.give_way(key)
         if verdict is Verdict.REFUSE or stream is None or stream.epoch is None:
             answer(verdict, None)
             return
@@ -118,56 +131,100 @@ class Publishing:
         first = stream.publisher
         if first is None:
             return
-        for stream_id, published in list(first.publications.items()):
-            if published is stream:
-                first.session.end_publish(stream_id, "Another publisher has taken over.")
-                del first.publications[stream_id]
+        if isinstance(first, RtmpConnection):
+            for stream_id, published in list(first.publications.items()):
+                if published is stream:
+                    first.session.end_publish(stream_id, "Another publisher has taken over.")
+                    del first.publications[stream_id]
         stream.flush(self._table.loop.now)
         self._table.observer.publish_stopped(first, stream, "replaced by another publisher")
         stream.lose(self._table.loop.now, at_least_s=_YIELDED_S)
         self._table.peers.offers.changed(stream)
-        first.close_when_sent = True
-        first.send_session_data()
+        if isinstance(first, RtmpConnection):
+            first.close_when_sent = True
+            first.send_session_data()
 
-    def _begin(self, request: Request, event: PublishRequested, grant: Grant, name: PublishAnswer) -> None:
-        table, connection = self._table, request.connection
-        stream = self._stream_to_publish(request, name)
-        stream.epoch = name.epoch
+    def _begin(
+        self,
+        connection: RtmpConnection,
+        request: Request,
+        event: PublishRequested,
+        grant: Grant,
+        name: PublishAnswer,
+    ) -> None:
+        table = self._table
+        stream = self._stream_to_publish(request.key, connection.app, name)
         dimensions = dimensions_of(table.settings.dimension_parameters, connection.dimensions, event.query)
         stream.begin(connection, table.loop.now, dimensions, grant)
         connection.publications[event.stream_id] = stream
         connection.session.accept_publish(event.stream_id)
         connection.update_rates()
         table.read_paces.update(connection)
-        table.observer.publish_started(connection, stream, event.publishing_type)
-        table.registry.begun(request.key, name.epoch)
+        self._announce(connection, stream, event.publishing_type)
+
+    def _announce(self, publisher: Publisher, stream: LiveStream, publishing_type: str) -> None:
+        """A publication has begun: whoever waits for it has it from now on, here and in other workers."""
+        table = self._table
+        table.observer.publish_started(publisher, stream, publishing_type)
+        if stream.epoch is not None:
+            table.registry.begun(stream.key, stream.epoch)
         table.peers.offers.changed(stream)
         table.seat_waiting(stream)
-        table.update_publisher_of(stream)
+        table.update_publisher_of(stream.key)
 
-    def _stream_to_publish(self, request: Request, grant: PublishAnswer) -> LiveStream:
+    # Of pulls, which have asked for the name by themselves.
+
+    def begin_pulled(self, publisher: Publisher, key: str, app_name: str, name: PublishAnswer) -> LiveStream:
+        """What is pulled from another server begins here, or goes on."""
+        stream = self._stream_to_publish(key, app_name, name)
+        stream.begin(publisher, self._table.loop.now)
+        self._announce(publisher, stream, PULLED)
+        return stream
+
+    def stop_pulled(self, publisher: Publisher, stream: LiveStream, reason: str) -> None:
+        """It comes from elsewhere from now on: the publication ends, and the next one is about to begin."""
+        stream.flush(self._table.loop.now)
+        self._table.observer.publish_stopped(publisher, stream, reason)
+
+    def end_pulled(self, publisher: Publisher, stream: LiveStream, reason: str, *, has_grace: bool) -> None:
+        """What is pulled has ended, or its connection was lost."""
+        self._close(publisher, stream, reason, has_grace=has_grace)
+
+    def _stream_to_publish(self, key: str, app_name: str, grant: PublishAnswer) -> LiveStream:
         """The stream that is here, or a new one, which goes on where it was in another worker if there was one."""
-        table, key = self._table, request.key
+        table = self._table
         stream = table.streams.get(key)
         if stream is not None and stream.epoch is not None:
+            stream.epoch = grant.epoch
             return stream
         continuation = grant.continuation
         if continuation is None and stream is not None:
             # Its worker was lost, and nobody has told the registry how far it had come: for those here, this far.
             continuation = stream.continuation
         position = 0 if continuation is None else continuation.position
-        log = StreamLog(self._store, table.encoders, table.settings.log_limits, self.budget, position)
+        limits, stamps = table.settings.log_limits, self._stamps(continuation)
+        log = StreamLog(self._store, table.encoders, limits, self.budget, position, stamps=stamps)
         # Also where it was only asked for: it is written here from now on.
         table.peers.followed.forget(key)
         if stream is None:
-            stream = table.add_stream(key, request.connection.app, log)
+            stream = table.add_stream(key, app_name, log)
         else:
             stream.move(log, table.loop.now)
+        stream.epoch = grant.epoch
         if continuation is not None:
             stream.resume(continuation)
         if grant.recording_id is not None or grant.is_recording_stopped:
             table.observer.stream_arrived(stream, grant.recording_id)
         return stream
+
+    def _stamps(self, continuation: Continuation | None) -> Boundaries | None:
+        """Where its parts and segments begin, counted on from where it was."""
+        rule = self._table.settings.hls.rule
+        if rule is None:
+            return None
+        if continuation is not None and continuation.numbering is not None:
+            return Boundaries(rule, Numbering(*continuation.numbering))
+        return Boundaries(rule, Numbering.at(int(self._table.wall_clock() * 1000)))
 
     def stream_of(self, connection: RtmpConnection, stream_id: int) -> LiveStream | None:
         """What a connection publishes on a message stream."""
@@ -177,12 +234,12 @@ class Publishing:
     def look_at(self, stream: LiveStream) -> None:
         """Whether its publisher may go on."""
         publisher, grant = stream.publisher, stream.grant
-        if publisher is not None and grant is not None:
+        if isinstance(publisher, RtmpConnection) and grant is not None:
             self._gatekeeper.look_at(grant, publisher, partial(self._lost, stream, grant))
 
     def _lost(self, stream: LiveStream, grant: Grant, reason: str) -> None:
         publisher = stream.publisher
-        if publisher is not None and stream.grant is grant:
+        if isinstance(publisher, RtmpConnection) and stream.grant is grant:
             self.end(publisher, reason)
             publisher.close_soon(reason, LAST_WORDS_S)
 
@@ -204,9 +261,12 @@ class Publishing:
         del connection.publications[stream_id]
         connection.update_rates()
         self._table.read_paces.update(connection)
+        self._close(connection, stream, reason, has_grace=has_grace)
+
+    def _close(self, publisher: Publisher, stream: LiveStream, reason: str, *, has_grace: bool) -> None:
         # Flushed first: who counts a publication's frames has all of them when it hears of the end.
         stream.flush(self._table.loop.now)
-        self._table.observer.publish_stopped(connection, stream, reason)
+        self._table.observer.publish_stopped(publisher, stream, reason)
         if has_grace and stream.app.grace_s > 0 and not self._table.is_closing:
             stream.lose(self._table.loop.now)
             self._table.peers.offers.changed(stream)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.serve.coalesced_reads import Pace
-from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.reactor import Loop
 
 _SETTLED_S: Final = 2.0
@@ -25,11 +25,11 @@ class ReadPaces:
         """`followed_streams`: how many of other workers are watched here."""
         self._loop = loop
         self._followed_streams = followed_streams
-        self._watched: set[RtmpConnection] = set()
+        self._watched: set[MediaConnection] = set()
         """Connections that publish something that is watched."""
         self._is_ticking = False
 
-    def update(self, connection: RtmpConnection) -> None:
+    def update(self, connection: MediaConnection) -> None:
         """What a connection publishes or plays, or who watches it, has changed; or a second has passed."""
         if any(stream.has_viewers for stream in connection.publications.values()):
             self._watched.add(connection)
@@ -38,7 +38,7 @@ class ReadPaces:
         self._count()
         connection.set_pace(self._pace_of(connection))
 
-    def forget(self, connection: RtmpConnection) -> None:
+    def forget(self, connection: MediaConnection) -> None:
         """A connection is gone."""
         self._watched.discard(connection)
         self._count()
@@ -51,7 +51,7 @@ class ReadPaces:
             for connection in self._watched:
                 connection.set_pace(self._pace_of(connection))
 
-    def _pace_of(self, connection: RtmpConnection) -> Pace:
+    def _pace_of(self, connection: MediaConnection) -> Pace:
         is_settled = self._loop.now - connection.asked_at >= _SETTLED_S
         if connection in self._watched:
             return Pace.TICK if self._is_ticking and is_settled else Pace.AT_ONCE

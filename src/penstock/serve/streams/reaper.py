@@ -7,6 +7,7 @@ into slices, so that ten thousand do not hold up the loop.
 from collections.abc import Iterator
 from typing import Final
 
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.reactor import Loop, Turn
 from penstock.serve.streams.access.gatekeeper import BLOCKED
@@ -33,7 +34,7 @@ class Reaper:
         self._broker = broker
         self._loop = loop
         self._turn = Turn(self._go_on)
-        self._left: Iterator[LiveStream | RtmpConnection] = iter(())
+        self._left: Iterator[LiveStream | MediaConnection] = iter(())
 
     def start(self) -> None:
         """Come round once a second from now on."""
@@ -59,7 +60,7 @@ class Reaper:
                 self._loop.queue(self._turn)
                 return
 
-    def look_at(self, connection: RtmpConnection, now: float) -> None:
+    def look_at(self, connection: MediaConnection, now: float) -> None:
         """Close a connection that is past a deadline; else ping it if that is due."""
         if connection.is_closed:
             return
@@ -70,8 +71,16 @@ class Reaper:
         if reason is not None:
             connection.close(reason)
             return
-        if connection.connected_at is None:
-            return
+        if isinstance(connection, RtmpConnection):
+            if connection.connected_at is None:
+                return
+            self._keep_alive(connection, now)
+        for viewer in list(connection.plays.values()):
+            if isinstance(viewer, Viewer):
+                self._broker.playing.look_after(viewer, now)
+                self._look_at_viewer(viewer, now)
+
+    def _keep_alive(self, connection: RtmpConnection, now: float) -> None:
         # One who sends is alive; it is pinged now and then all the same, to know how far away it is.
         interval_s = self._broker.settings.ping_interval_s
         is_quiet = now - connection.heard_at >= interval_s
@@ -79,12 +88,15 @@ class Reaper:
             self._broker.ping(connection)
         else:
             self._broker.read_paces.update(connection)
-        for viewer in list(connection.plays.values()):
-            if isinstance(viewer, Viewer):
-                self._broker.playing.look_after(viewer, now)
-                self._look_at_viewer(viewer, now)
 
-    def _overdue(self, connection: RtmpConnection, now: float) -> str | None:
+    def _overdue(self, connection: MediaConnection, now: float) -> str | None:
+        settings = self._broker.settings
+        stalled_since = connection.queue.stalled_since
+        if stalled_since is not None and now - stalled_since >= settings.stalled_reply_s:
+            return f"answers not read for {settings.stalled_reply_s:g} s"
+        return self._overdue_by_protocol(connection, now) if isinstance(connection, RtmpConnection) else None
+
+    def _overdue_by_protocol(self, connection: RtmpConnection, now: float) -> str | None:
         settings = self._broker.settings
         if connection.handshaken_at is None:
             if now - connection.opened_at >= settings.handshake_deadline_s:
@@ -94,9 +106,6 @@ class Reaper:
             return f"no connect within {settings.connect_deadline_s:g} s"
         if now - connection.heard_at >= settings.silent_peer_s:
             return f"nothing heard for {settings.silent_peer_s:g} s"
-        stalled_since = connection.queue.stalled_since
-        if stalled_since is not None and now - stalled_since >= settings.stalled_reply_s:
-            return f"answers not read for {settings.stalled_reply_s:g} s"
         half_since = connection.session.oldest_half_message_at
         if half_since is not None and now - half_since >= settings.half_message_deadline_s:
             return f"a message not finished in {settings.half_message_deadline_s:g} s"

@@ -13,10 +13,15 @@ from penstock.control.messages import (
     Begun,
     Challenge,
     Claim,
+    ClaimTarget,
     Continuation,
     Ended,
     FromWorker,
+    GiveTargetBack,
     LastSeen,
+    Missed,
+    NotThere,
+    Orphaned,
     Over,
     Owner,
     PublishAnswer,
@@ -25,12 +30,13 @@ from penstock.control.messages import (
     Unwatch,
     Verdict,
     Watch,
+    Watched,
     Yielded,
     key_of,
     name_of,
 )
 
-RegistryMessage = PublishAnswer | SeatAnswer | Challenge | Owner | Over
+RegistryMessage = PublishAnswer | SeatAnswer | Challenge | Owner | Over | Watched | Missed | Orphaned
 """What the supervisor says about names."""
 OnGrant = Callable[[PublishAnswer], None]
 OnSeat = Callable[[SeatAnswer], None]
@@ -49,6 +55,15 @@ class NameHolder(Protocol):
     def stream_over(self, key: str, epoch: int) -> None:
         """A stream that is watched here is over."""
 
+    def watched(self, key: str, epoch: int, *, is_watched: bool) -> None:
+        """Whether anybody watches what is pulled here has changed."""
+
+    def missed(self, key: str) -> None:
+        """A stream that is waited for here is nowhere to be had."""
+
+    def orphaned(self, key: str) -> None:
+        """A stream that is watched here was pulled by a worker that was lost."""
+
 
 class Registry:
     """Questions to the supervisor, and its answers."""
@@ -63,6 +78,14 @@ class Registry:
         self._seats: dict[int, OnSeat] = {}
         self._is_closed = False
 
+    def claim_target(self, target: str, key: str) -> None:
+        """Ask whether a stream may be pushed to a target that takes one at a time."""
+        self._send(ClaimTarget(target, name_of(key)))
+
+    def give_target_back(self, target: str, key: str) -> None:
+        """A stream is not pushed there any more."""
+        self._send(GiveTargetBack(target, name_of(key)))
+
     def claim(self, key: str, claimant: str, *, may_replace: bool, grace_s: float, answer: OnGrant) -> None:
         """Ask for a name to publish under. Whoever is granted it says `begun`, or `ended` if nobody wants it now."""
         request = next(self._numbers)
@@ -70,6 +93,18 @@ class Registry:
         if self._is_closed:
             self._refuse_all()
         self._send(Claim(request, name_of(key), claimant, may_replace, grace_s))
+
+    def claim_to_pull(self, key: str, claimant: str, *, max_pulls: int, grace_s: float, answer: OnGrant) -> None:
+        """Ask for a name to pull a stream under. The same holds, or `not_there` is said of it."""
+        request = next(self._numbers)
+        self._claims[request] = answer
+        if self._is_closed:
+            self._refuse_all()
+        self._send(Claim(request, name_of(key), claimant, may_replace=False, grace_s=grace_s, max_pulls=max_pulls))
+
+    def not_there(self, key: str, epoch: int) -> None:
+        """What was to be pulled is not to be had: whoever waits for it is told so, in all workers."""
+        self._send(NotThere(name_of(key), epoch))
 
     def begun(self, key: str, epoch: int) -> None:
         """The stream can be followed from now on."""
@@ -125,3 +160,9 @@ class Registry:
                 holder.owner_changed(key_of(message.name), message.owner, message.epoch)
             case Over() if holder is not None:
                 holder.stream_over(key_of(message.name), message.epoch)
+            case Watched() if holder is not None:
+                holder.watched(key_of(message.name), message.epoch, is_watched=message.is_watched)
+            case Missed() if holder is not None:
+                holder.missed(key_of(message.name))
+            case Orphaned() if holder is not None:
+                holder.orphaned(key_of(message.name))

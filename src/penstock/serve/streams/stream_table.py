@@ -4,6 +4,7 @@ Owns the names that are known here, whether their logs are written here or follo
 or play is not decided here (`publishing`, `playing`), and which worker has a name is told by the registry.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -17,9 +18,10 @@ from penstock.serve.sending.fan_out import FanOut
 from penstock.serve.settings import AppSettings, ServerSettings
 from penstock.serve.streams.live_stream import LiveStream, StreamOwner
 from penstock.serve.streams.observer import Observer
+from penstock.serve.streams.publisher import NoPulls, Puller
 from penstock.serve.streams.read_paces import ReadPaces
 from penstock.serve.streams.registry import Registry
-from penstock.serve.streams.viewer import ViewedStream, Viewer
+from penstock.serve.streams.viewer import Viewer
 from penstock.serve.streams.workers.peers import Peers
 
 # Chunk streams of the shared encoding: none of those on which sessions compress headers.
@@ -38,9 +40,11 @@ def shared_encoders(chunk_size: int) -> FrameEncoders:
 class Request:
     """Somebody wants to publish or play a stream."""
 
-    connection: RtmpConnection
     key: str
+    app_name: str
     app: AppSettings
+    may_be_pulled: bool = True
+    """Whether it is fetched from another server for this one."""
 
 
 class StreamTable:
@@ -56,13 +60,17 @@ class StreamTable:
         observer: Observer,
         registry: Registry,
         show: Callable[[list[tuple[LiveStream, Flush]]], None],
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """`owner`: whom streams tell. `show`: sends what other workers have made visible."""
         self.settings = settings
         self.loop = loop
+        self.wall_clock = wall_clock
         self.observer = observer
         self.registry = registry
         self.is_closing = False
+        self.puller: Puller = NoPulls()
+        """Given by whoever has one."""
         self.streams: dict[str, LiveStream] = {}
         self.waiting: dict[str, dict[Viewer, float]] = {}
         """Viewers of streams that are not there, and until when they wait."""
@@ -76,11 +84,12 @@ class StreamTable:
         """Go on by other settings."""
         self.settings = settings
         for stream in self.streams.values():
-            stream.app = settings.app(stream.app_name)
+            for each in stream.all_encodings:
+                each.app = settings.app(stream.app_name)
 
-    def request(self, connection: RtmpConnection, name: str) -> Request:
+    def request(self, app_name: str, name: str) -> Request:
         """What somebody wants, by the settings that hold for it."""
-        return Request(connection, f"{connection.app}/{name}", self.settings.app(connection.app))
+        return Request(f"{app_name}/{name}", app_name, self.settings.app(app_name))
 
     def add_stream(self, key: str, app_name: str, log: ReadableLog) -> LiveStream:
         """A stream that was not here before."""
@@ -92,6 +101,7 @@ class StreamTable:
             fan_out=self._fan_out,
             owner=self._owner,
             now=self.loop.now,
+            wall_clock=self.wall_clock,
         )
         return stream
 
@@ -115,7 +125,7 @@ class StreamTable:
 
     def watched_elsewhere(self, stream: LiveStream) -> None:
         """Whether a stream of this worker is watched in others has changed."""
-        self.update_publisher_of(stream)
+        self.update_publisher_of(stream.key)
         if stream.log.unflushed_bytes and not stream.is_dirty:
             # It was to be flushed when somebody would come.
             self._owner.stream_dirty(stream)
@@ -124,6 +134,7 @@ class StreamTable:
         """A stream is over: its name is free, and everybody who watches it is told in turn."""
         stream.flush(self.loop.now)
         self.streams.pop(stream.key, None)
+        self.puller.stream_over(stream.key)
         epoch, stream.epoch = stream.epoch, None
         if epoch is None:
             self.peers.followed.forget(stream.key)
@@ -142,7 +153,7 @@ class StreamTable:
             self.observer.stream_left(stream)
             self.peers.offers.left(stream)
         self.drop_unwatched(key)
-        if (stream is not None and stream.viewers) or key in self.waiting:
+        if (stream is not None and stream.viewers_here) or key in self.waiting:
             self.peers.followed.follow(key, owner, epoch)
 
     def stream_over(self, key: str, epoch: int) -> None:
@@ -152,14 +163,15 @@ class StreamTable:
     def drop_unwatched(self, key: str) -> None:
         """Nobody may watch a stream any more that another worker has."""
         stream = self.streams.get(key)
-        if stream is not None and stream.epoch is None and not stream.viewers:
+        if stream is not None and stream.epoch is None and not stream.viewers_here:
             del self.streams[key]
             self.peers.followed.forget(key)
             stream.log.close()
 
-    def update_publisher_of(self, stream: ViewedStream) -> None:
+    def update_publisher_of(self, key: str) -> None:
         """Who watches a stream has changed: its publisher may be read sooner or later."""
-        if stream.publisher is not None:
+        stream = self.streams.get(key)
+        if stream is not None and isinstance(stream.publisher, RtmpConnection):
             self.read_paces.update(stream.publisher)
 
     def look_after(self, stream: LiveStream, now: float) -> None:

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from penstock.relay.cursor import Cursor
+from penstock.relay.encodings.encoding import EncodingKind
 from penstock.relay.readable_log import ReadableLog
 from penstock.relay.segment import Entry, Segment
 from penstock.relay.track_filter import FITTED_BYTES, TrackFilter
-from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.connections.send_queue import Piece, Sent
 from penstock.serve.connections.transport import Transport
 from penstock.serve.streams.access.grant import Grant
+from penstock.serve.streams.publisher import Publisher
 
 _FFMPEG: Final = "LNX 9,0,124,2"
 """What a player made with FFmpeg's libraries calls itself, if it is not told to say something else."""
@@ -31,7 +33,7 @@ class ViewedStream(Protocol):
         """What is sent."""
 
     @property
-    def publisher(self) -> RtmpConnection | None:
+    def publisher(self) -> Publisher | None:
         """Whoever publishes it now."""
 
     def attend(self, viewer: "Viewer", now: float) -> None:
@@ -67,6 +69,7 @@ class Viewer:
         "cursor",
         "descriptor",
         "dimensions",
+        "encoding",
         "first_frame_at",
         "grant",
         "has_seat",
@@ -92,7 +95,7 @@ class Viewer:
 
     def __init__(
         self,
-        connection: RtmpConnection,
+        connection: MediaConnection,
         stream_id: int,
         key: str,
         own_name: str | None,
@@ -100,6 +103,7 @@ class Viewer:
         *,
         dimensions: str | None = None,
         grant: Grant | None = None,
+        encoding: EncodingKind | None = None,
     ) -> None:
         self.connection = connection
         self.descriptor = connection.descriptor
@@ -111,6 +115,8 @@ class Viewer:
         """As facts tell them, see `dimensions`."""
         self.grant = grant
         """What let it in."""
+        self.encoding = encoding
+        """As what it is sent the stream; None: as RTMP has it."""
         self.track_filter = TrackFilter(stream_id)
         self.stream: ViewedStream | None = None
         self.cursor: Cursor | None = None

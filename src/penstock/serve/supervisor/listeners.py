@@ -70,6 +70,8 @@ class Listeners:
         self._on_arrival = on_arrival
         self._on_exhausted = on_exhausted
         self._listeners: list[tuple[str, socket.socket]] = []
+        self.addresses: dict[str, str] = {}
+        """The first of each name, as HOST:PORT."""
         self._is_open = False
 
     def add(self, name: str, listener: socket.socket) -> tuple[str, int]:
@@ -77,6 +79,7 @@ class Listeners:
         listener.setblocking(False)
         self._listeners.append((name, listener))
         host, port = listener.getsockname()[:2]
+        self.addresses.setdefault(name, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         return host, port
 
     def set_open(self, is_open: bool) -> None:

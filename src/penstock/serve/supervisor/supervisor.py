@@ -7,6 +7,7 @@ Connections, names and figures pass through it; no media byte does, and nothing 
 # Long because: every message of every child leads somewhere from here.
 
 import os
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from socket import socket, socketpair
 from typing import Any, Final
@@ -24,18 +25,23 @@ from penstock.control.messages import (
     AskReload,
     Begun,
     Claim,
+    ClaimTarget,
+    Decoder,
     Drain,
+    Draining,
     Ended,
     Failed,
     Figures,
     FromProxy,
     FromWeb,
     FromWorker,
+    GiveTargetBack,
     LastSeen,
     Left,
     Linked,
     Listening,
     LoadBeside,
+    NotThere,
     Origins,
     PastFigures,
     Ready,
@@ -47,20 +53,24 @@ from penstock.control.messages import (
     TurnedAway,
     Unlinked,
     Unwatch,
+    WantDecoder,
     Watch,
     Welcome,
     Yielded,
 )
 from penstock.control.messages import Entrance as EntranceFigures
 from penstock.control.names import Names, Outgoing
+from penstock.control.push_targets import PushTargets
 from penstock.errors import ConfigError
 from penstock.logs import OncePerSecond, get_logger
 from penstock.serve.reactor import Reactor
 from penstock.serve.supervisor.children import Child, Children, Patience
+from penstock.serve.supervisor.decoders import Decoders
 from penstock.serve.supervisor.listeners import Arrival, Listeners
 
 _TICK_S: Final = 0.25
 _FIGURES_S: Final = 1.0
+_LINK_SECRET_BYTES: Final = 32
 _WEB_WAIT_S: Final = 10.0
 """How long a server with all workers waits for web before it says that it has started."""
 
@@ -108,6 +118,7 @@ class Supervisor:
         self._warnings = OncePerSecond(reactor.clock)
         self._workers = [number for number in commands if number != NOBODY]
         self.names = Names()
+        self._push_targets = PushTargets()
         self.entrance = Entrance(limits_of(loaded.config))
         self.listeners = Listeners(reactor, self._on_arrival, self._on_exhausted)
         self.children = Children(
@@ -120,7 +131,10 @@ class Supervisor:
             on_unlinked=self._on_unlinked,
             on_gone=self._on_gone,
         )
+        self._decoders = Decoders(reactor, pid, self._give_decoder)
         self._reloaded: LoadedConfig | None = None
+        self._link_secret = secrets.token_bytes(_LINK_SECRET_BYTES)
+        """The same for every child, however often they are replaced: links outlive whoever made them."""
         self._drained_by: float | None = None
         """When the server ends though it is not empty; None: it goes on."""
         self.on_drained: Callable[[], None] = self.stop
@@ -170,6 +184,8 @@ class Supervisor:
             # Who asks whether the server is ready has to hear that it is not.
             self.listeners.close_all_but(("http", "https"))
             self._log.info("draining", within_s=within_s, connections=self.entrance.connections)
+            for child in self.children.workers:
+                child.link.send(Draining())
         self._drained_by = self._reactor.now + within_s
         self._tell_web(self._entrance_figures())
 
@@ -192,6 +208,7 @@ class Supervisor:
         if self._web_listener is not None:
             self._web_listener.close()
         self.children.kill_all()
+        self._decoders.close()
 
     def status(self) -> dict[str, Any]:
         """For the operator's commands."""
@@ -250,6 +267,8 @@ class Supervisor:
             workers=len(self._workers),
             config=dict(self._loaded.values),
             recovers=child.recovers,
+            listening=self.listeners.addresses,
+            link_secret=self._link_secret,
         )
         child.link.send(welcome)
         if self._reloaded is not None:
@@ -269,7 +288,9 @@ class Supervisor:
         if child.number != NOBODY:
             self.entrance.worker_lost(child.number)
             self._send_all(self.names.worker_lost(child.number, self._reactor.now))
+            self._push_targets.worker_lost(child.number)
             self._figures.lost(child.number)
+            self._decoders.worker_lost(child.number)
             self._tell_web(Figures(child.number, child.boot_id, child.pid, None))
             self._open_or_shut()
 
@@ -314,10 +335,16 @@ class Supervisor:
                     _join(child, other)
             case Drain():
                 self.drain(message.within_s)
+            case WantDecoder():
+                self._decoders.start(number)
             case AskReload():
                 child.link.send(Reloaded(message.request, self.reload_as_asked()))
-            case Claim() | Begun() | Recorded() | Ended() | Yielded() | Watch() | Unwatch() | LastSeen():
+            case Claim() | Begun() | Recorded() | Ended() | NotThere() | Yielded() | Watch() | Unwatch() | LastSeen():
                 self._send_all(self.names.receive(number, message, now))
+            case ClaimTarget():
+                child.link.send(self._push_targets.claim(number, message))
+            case GiveTargetBack():
+                self._push_targets.give_back(number, message)
 
     def _on_ready(self, child: Child, ready: Ready) -> None:
         child.is_ready = True
@@ -328,6 +355,13 @@ class Supervisor:
             self.entrance.worker_ready(child.number)
         self._look_whether_started()
         self._open_or_shut()
+
+    def _give_decoder(self, worker: int, link: socket | None) -> None:
+        child = self.children.living.get(worker)
+        if child is not None:
+            child.link.send(Decoder(), [] if link is None else [link.detach()])
+        elif link is not None:
+            link.close()
 
     def _look_whether_started(self) -> None:
         if self.is_started or len(self.entrance.ready_workers) < len(self._workers):
@@ -372,6 +406,7 @@ class Supervisor:
         self._reactor.call_later(_TICK_S, self._tick)
         for child in self.children.tick():
             self._log.warning("a process is silent and is killed", worker=child.number, pid=child.pid)
+        self._decoders.tick()
         self._send_all(self.names.tick(self._reactor.now))
         self._look_whether_started()
         self._open_or_shut()

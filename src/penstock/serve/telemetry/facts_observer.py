@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from penstock import __version__, facts
 from penstock.errors import ProtocolViolation
-from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.reactor import Reactor
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
+from penstock.serve.streams.publisher import Publisher
 from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry.address_quota import AddressQuota
 from penstock.serve.telemetry.facts_writer import FactsWriter
@@ -93,7 +94,7 @@ class FactsObserver(Observer):
 
     # Connections.
 
-    def connection_opened(self, connection: RtmpConnection) -> None:
+    def connection_opened(self, connection: MediaConnection) -> None:
         """A socket was accepted."""
         if self._admits(connection):
             began_us = round(connection.opened_at * 1_000_000)
@@ -103,22 +104,22 @@ class FactsObserver(Observer):
         self._connections[told.connection.id] = told
         self._writer.emit(told.opened())
 
-    def connection_closed(self, connection: RtmpConnection, reason: str) -> None:
+    def connection_closed(self, connection: MediaConnection, reason: str) -> None:
         """A connection is gone."""
         self._end_connection(connection, reason)
         self._ended_views_bytes.pop(connection.id, None)
 
-    def _end_connection(self, connection: RtmpConnection, reason: str) -> None:
+    def _end_connection(self, connection: MediaConnection, reason: str) -> None:
         told = self._connections.pop(connection.id, None)
         if told is not None:
             self._writer.emit(told.closed(reason, self._clock.mono_us(), self.sent_bytes_on(connection)))
 
-    def sent_bytes_on(self, connection: RtmpConnection) -> int:
+    def sent_bytes_on(self, connection: MediaConnection) -> int:
         """Everything that was sent on a connection."""
         of_views = sum(play.log_bytes for play in connection.plays.values() if play in self._let_in)
         return connection.queue.sent_bytes + self._ended_views_bytes.get(connection.id, 0) + of_views
 
-    def violation(self, connection: RtmpConnection, violation: ProtocolViolation) -> None:
+    def violation(self, connection: MediaConnection, violation: ProtocolViolation) -> None:
         """A peer broke the protocol."""
         told = self._connections.get(connection.id)
         if told is not None:
@@ -136,23 +137,23 @@ class FactsObserver(Observer):
 
     # Publications.
 
-    def publish_started(self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str) -> None:
+    def publish_started(self, publisher: Publisher, live_stream: LiveStream, publishing_type: str) -> None:
         """A publication began."""
-        if self._admits(connection):
-            self._begin_publication(connection, live_stream, publishing_type, _NOTHING_YET)
+        if self._admits(publisher):
+            self._begin_publication(publisher, live_stream, publishing_type, _NOTHING_YET)
 
     def _begin_publication(
-        self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str, base: StreamTotals
+        self, publisher: Publisher, live_stream: LiveStream, publishing_type: str, base: StreamTotals
     ) -> None:
-        conn_id = self.conn_id_of(connection)
-        publication_id = self._writer.emit(ToldPublication.started(connection, conn_id, live_stream, publishing_type))
+        conn_id = self.conn_id_of(publisher)
+        publication_id = self._writer.emit(ToldPublication.started(publisher, conn_id, live_stream, publishing_type))
         now_us, meter = self._clock.mono_us(), self._meters.of(live_stream)
         self._publications[live_stream] = ToldPublication(
-            publication_id, connection, conn_id, live_stream, publishing_type, now_us, meter, base
+            publication_id, publisher, conn_id, live_stream, publishing_type, now_us, meter, base
         )
         self._streams_due.add(live_stream, now_us / 1_000_000)
 
-    def publish_stopped(self, connection: RtmpConnection, live_stream: LiveStream, reason: str) -> None:  # noqa: ARG002
+    def publish_stopped(self, publisher: Publisher, live_stream: LiveStream, reason: str) -> None:  # noqa: ARG002
         """A publication ended."""
         self._end_publication(live_stream, reason)
 
@@ -168,8 +169,11 @@ class FactsObserver(Observer):
 
     def _sample_stream(self, live_stream: LiveStream, now: float) -> None:
         # One that was added and waits for a turn to be let in has watched nothing yet.
-        since = [let_in for viewer in live_stream.viewers if (let_in := self._let_in.get(viewer)) is not None]
-        sent_bytes = sent_bytes_to(live_stream) - sum(each.sent_bytes for each in since)
+        encodings = live_stream.all_encodings
+        since = [
+            let_in for each in encodings for viewer in each.viewers if (let_in := self._let_in.get(viewer)) is not None
+        ]
+        sent_bytes = sum(map(sent_bytes_to, encodings)) - sum(each.sent_bytes for each in since)
         watched_us = len(since) * self._clock.mono_us() - sum(each.began_us for each in since)
         self._writer.emit(self._publications[live_stream].sample(now, sent_bytes, watched_us))
 
@@ -216,7 +220,7 @@ class FactsObserver(Observer):
 
     # What facts call things, for whoever tells of the same.
 
-    def told_connection(self, connection: RtmpConnection) -> ToldConnection | None:
+    def told_connection(self, connection: MediaConnection) -> ToldConnection | None:
         """An open connection as facts tell it; None: they do not."""
         return self._connections.get(connection.id)
 
@@ -261,12 +265,12 @@ class FactsObserver(Observer):
         now_us = self._clock.mono_us()
         for told in connections:
             connection = told.connection
-            received_bytes, sent_bytes = connection.session.received_bytes, self.sent_bytes_on(connection)
+            received_bytes, sent_bytes = connection.received_bytes, self.sent_bytes_on(connection)
             conn_id = f"{connection.id}~{self._clock_steps}"
             self._begin_connection(ToldConnection(connection, conn_id, now_us, received_bytes, sent_bytes))
         for publication in publications:
             base = publication.meter.totals
-            self._begin_publication(publication.connection, publication.live_stream, publication.publishing_type, base)
+            self._begin_publication(publication.publisher, publication.live_stream, publication.publishing_type, base)
         self._let_in = {viewer: LetIn.anew(viewer, now_us) for viewer in self._let_in}
         for view in views:
             self._begin_view(view.viewer, waited_us=0)
@@ -287,12 +291,12 @@ class FactsObserver(Observer):
             detail = f"{self._writer.deleted_bytes} bytes deleted since the start, the oldest first"
             self._writer.emit(facts.LimitHit(LANDED_FACTS, files, detail))
 
-    def conn_id_of(self, connection: RtmpConnection) -> str:
+    def conn_id_of(self, connection: MediaConnection | Publisher) -> str:
         """The name of a connection in facts."""
         told = self._connections.get(connection.id)
         return connection.id if told is None else told.conn_id
 
-    def _admits(self, connection: RtmpConnection) -> bool:
+    def _admits(self, connection: MediaConnection | Publisher) -> bool:
         return self._quota.admit(connection.address, self._clock.mono_us() / 1_000_000)
 
     def _us_since(self, monotonic_s: float) -> int:

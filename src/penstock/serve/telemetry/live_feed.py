@@ -15,11 +15,12 @@ from itertools import islice
 from typing import Any, Final, Protocol, TypeVar
 
 from penstock.control.live import Live, LiveView
-from penstock.facts import ClockStepped, Fact, StreamSample, ViewerSample
-from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.facts import ClockStepped, Fact, StreamSample, ViewBeacon, ViewerSample
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.reactor import Reactor, Timer
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
+from penstock.serve.streams.publisher import Publisher
 from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry.live_values import LiveValues
 from penstock.serve.telemetry.meter import Meters
@@ -67,12 +68,12 @@ class LiveFeed(Observer):
         self._values = values
         self._meters = meters
         self._reactor = reactor
-        self._connections: dict[str, RtmpConnection] = {}
+        self._connections: dict[str, MediaConnection] = {}
         self._views: dict[Viewer, None] = {}
         self._streams: dict[LiveStream, None] = {}
         self._by_name: dict[tuple[str, str], LiveStream] = {}
         # Dicts used as ordered sets: what web does not have the newest of.
-        self._due_connections: dict[RtmpConnection, None] = {}
+        self._due_connections: dict[MediaConnection, None] = {}
         self._due_views: dict[Viewer, None] = {}
         self._due_streams: dict[LiveStream, None] = {}
         self._ended_views: deque[LiveView] = deque()
@@ -100,7 +101,7 @@ class LiveFeed(Observer):
         if isinstance(fact, ClockStepped):
             self._values.rename()
             self._begin_anew()
-        if isinstance(fact, StreamSample | ViewerSample):
+        if isinstance(fact, StreamSample | ViewBeacon | ViewerSample):
             if self._web.is_congested:
                 return
             live_stream = self._by_name.get((fact.app, fact.stream)) if isinstance(fact, StreamSample) else None
@@ -115,17 +116,17 @@ class LiveFeed(Observer):
 
     # What the media path tells.
 
-    def connection_opened(self, connection: RtmpConnection) -> None:
+    def connection_opened(self, connection: MediaConnection) -> None:
         """A socket was accepted."""
         self._connections[connection.id] = connection
         self._sampled_connections.add(connection, self._reactor.now)
         self._connection_due(connection, 0.0)
 
-    def connected(self, connection: RtmpConnection) -> None:
+    def connected(self, connection: MediaConnection) -> None:
         """Its app and its client are known."""
         self._connection_due(connection, 0.0)
 
-    def connection_closed(self, connection: RtmpConnection, reason: str) -> None:  # noqa: ARG002
+    def connection_closed(self, connection: MediaConnection, reason: str) -> None:  # noqa: ARG002
         """A connection is gone."""
         if self._connections.pop(connection.id, None) is None:
             return
@@ -134,7 +135,7 @@ class LiveFeed(Observer):
         self._gone_connections.append(self._values.conn_id(connection))
         self._tell_soon()
 
-    def publish_started(self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str) -> None:  # noqa: ARG002
+    def publish_started(self, publisher: Publisher, live_stream: LiveStream, publishing_type: str) -> None:  # noqa: ARG002
         """A publication began."""
         self._values.forget_publication(live_stream)
         name = names_of(live_stream.app_name, live_stream.key)
@@ -145,7 +146,7 @@ class LiveFeed(Observer):
         self._sampled_streams.add(live_stream, self._reactor.now)
         self.stream_changed(live_stream)
 
-    def publish_stopped(self, connection: RtmpConnection, live_stream: LiveStream, reason: str) -> None:  # noqa: ARG002
+    def publish_stopped(self, publisher: Publisher, live_stream: LiveStream, reason: str) -> None:  # noqa: ARG002
         """A publication ended; the stream may wait for another one."""
         self.stream_changed(live_stream)
 
@@ -199,7 +200,7 @@ class LiveFeed(Observer):
         for ring in self._rings:
             ring.keep_going()
 
-    def _connection_due(self, connection: RtmpConnection, _now: float) -> None:
+    def _connection_due(self, connection: MediaConnection, _now: float) -> None:
         self._due_connections[connection] = None
         self._tell_soon()
 

@@ -8,11 +8,20 @@ import itertools
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
-from penstock.control.live import AudioTrack, LiveConnection, LivePublisher, LiveStreamState, LiveView, VideoTrack
+from penstock.control.live import (
+    AudioTrack,
+    LeftOutTrack,
+    LiveConnection,
+    LivePublisher,
+    LiveStreamState,
+    LiveView,
+    VideoTrack,
+)
 from penstock.media.describe import audio_setup_of, video_setup_of
 from penstock.media.frame import FrameKind
-from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.streams.live_stream import LiveStream
+from penstock.serve.streams.publisher import Publisher
 from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry.facts_observer import FactsObserver
 from penstock.serve.telemetry.facts_writer import FactClock
@@ -87,11 +96,11 @@ class LiveValues:
         """Whether facts tell of what is published, and so read its meter."""
         return self._facts.publication_id_of(live_stream) is not None
 
-    def conn_id(self, connection: RtmpConnection) -> str:
+    def conn_id(self, connection: MediaConnection) -> str:
         """The name of a connection."""
         return self._facts.conn_id_of(connection)
 
-    def connection(self, connection: RtmpConnection) -> LiveConnection:
+    def connection(self, connection: MediaConnection) -> LiveConnection:
         """An open connection, counted as its facts do."""
         told = self._facts.told_connection(connection) or _from_the_beginning(connection)
         return LiveConnection(
@@ -101,7 +110,7 @@ class LiveValues:
             text(connection.client) or None,
             text(connection.app) or None,
             told.began_us + self._clock.offset_us,
-            connection.session.received_bytes - told.received_bytes,
+            connection.received_bytes - told.received_bytes,
             self._facts.sent_bytes_on(connection) - told.sent_bytes,
         )
 
@@ -123,6 +132,8 @@ class LiveValues:
             viewer.sent_bytes - since.sent_bytes,
             lag_of(viewer).lag_ms,
             viewer.skips - since.skips,
+            # May be another by now: what was let in is decided anew when the rules change.
+            None if viewer.grant is None else viewer.grant.allowed.rule,
         )
 
     def _fixed_view(self, viewer: Viewer, since: LetIn) -> _FixedView:
@@ -157,16 +168,19 @@ class LiveValues:
             keyframe_interval_ms=None if figures is None else figures.keyframe_interval_ms,
             av_skew_ms=None if figures is None or figures.av_skew_ms is None else round(figures.av_skew_ms, 1),
             received_bytes=meter.received_bytes,
+            left_out=_left_out_of(live_stream),
         )
 
-    def _publisher(self, live_stream: LiveStream, connection: RtmpConnection) -> LivePublisher:
+    def _publisher(self, live_stream: LiveStream, publisher: Publisher) -> LivePublisher:
         return LivePublisher(
             self._facts.publication_id_of(live_stream) or self._own_id(live_stream),
-            self._facts.conn_id_of(connection),
-            connection.address,
-            connection.protocol,
-            text(connection.client) or None,
+            self._facts.conn_id_of(publisher),
+            publisher.address,
+            publisher.protocol,
+            text(publisher.client) or None,
             subject_text(live_stream.auth_subject),
+            None if live_stream.grant is None else live_stream.grant.allowed.rule,
+            None if publisher.pulled_from is None else text(publisher.pulled_from),
         )
 
     def _own_id(self, each: Viewer | LiveStream) -> str:
@@ -176,8 +190,14 @@ class LiveValues:
         return name
 
 
-def _from_the_beginning(connection: RtmpConnection) -> ToldConnection:
+def _from_the_beginning(connection: MediaConnection) -> ToldConnection:
     return ToldConnection(connection, connection.id, round(connection.opened_at * 1_000_000))
+
+
+def _left_out_of(live_stream: LiveStream) -> list[LeftOutTrack]:
+    forms = (form.left_out for form in live_stream.encodings.values())
+    found = dict.fromkeys(itertools.chain(live_stream.not_packaged, *forms))
+    return [LeftOutTrack(each.what, each.why) for each in found]
 
 
 def _video_track(payload: bytes) -> VideoTrack | None:

@@ -15,9 +15,10 @@ from penstock.errors import ProtocolViolation
 from penstock.logs import OncePerSecond, get_logger
 from penstock.protocol.connection import MessageTrace
 from penstock.protocol.message import Message, MessageType
-from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
+from penstock.serve.streams.publisher import Publisher
 from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry.address_quota import AddressQuota
 
@@ -37,25 +38,25 @@ class LogObserver(Observer):
 
     # Connections.
 
-    def connection_opened(self, connection: RtmpConnection) -> None:
+    def connection_opened(self, connection: MediaConnection) -> None:
         """A socket was accepted."""
         self._info(f"Connection accepted from {connection.address}", connection)
 
-    def handshake_completed(self, connection: RtmpConnection) -> None:
+    def handshake_completed(self, connection: MediaConnection) -> None:
         """The RTMP handshake is done."""
         self._info("Handshake completed", connection)
 
-    def connected(self, connection: RtmpConnection) -> None:
+    def connected(self, connection: MediaConnection) -> None:
         """A connect was accepted."""
         self._info(
             f"connect command from app={connection.app}", connection, app=connection.app, client=connection.client
         )
 
-    def stream_created(self, connection: RtmpConnection, stream_id: int) -> None:
+    def stream_created(self, connection: MediaConnection, stream_id: int) -> None:
         """A message stream was made."""
         self._info(f"createStream allocated streamID={stream_id}", connection, msid=stream_id)
 
-    def connection_closed(self, connection: RtmpConnection, reason: str) -> None:
+    def connection_closed(self, connection: MediaConnection, reason: str) -> None:
         """A connection is gone."""
         self._info(f"Connection closed: {reason}", connection, reason=reason)
 
@@ -66,20 +67,22 @@ class LogObserver(Observer):
 
     # Streams.
 
-    def publish_started(self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str) -> None:
+    def publish_started(self, publisher: Publisher, live_stream: LiveStream, publishing_type: str) -> None:
         """A publication began."""
-        self._published_from[live_stream] = connection.address
+        self._published_from[live_stream] = publisher.address
+        source = {} if publisher.pulled_from is None else {"pulled_from": publisher.pulled_from}
         self._info(
             f"publish started: {live_stream.key}",
-            connection,
+            publisher,
             stream_key=live_stream.key,
             role="publisher",
             publishing_type=publishing_type,
+            **source,
         )
 
-    def publish_stopped(self, connection: RtmpConnection, live_stream: LiveStream, reason: str) -> None:
+    def publish_stopped(self, publisher: Publisher, live_stream: LiveStream, reason: str) -> None:
         """A publication ended."""
-        self._info(f"publish stopped: {live_stream.key}", connection, stream_key=live_stream.key, reason=reason)
+        self._info(f"publish stopped: {live_stream.key}", publisher, stream_key=live_stream.key, reason=reason)
 
     def codecs_known(self, live_stream: LiveStream, text: str) -> None:
         """What a stream consists of."""
@@ -126,7 +129,7 @@ class LogObserver(Observer):
 
     # What an operator may have to act on.
 
-    def violation(self, connection: RtmpConnection, violation: ProtocolViolation) -> None:
+    def violation(self, connection: MediaConnection, violation: ProtocolViolation) -> None:
         """A peer broke the protocol."""
         self._warn("Protocol violation", conn_id=connection.id, peer_addr=connection.address, reason=str(violation))
 
@@ -134,7 +137,7 @@ class LogObserver(Observer):
         """Somebody was turned away."""
         self._warn(f"Limit hit: {limit}", limit=limit, reason=detail)
 
-    def publish_refused(self, connection: RtmpConnection, key: str, reason: str) -> None:
+    def publish_refused(self, connection: MediaConnection, key: str, reason: str) -> None:
         """A publication was turned away."""
         self._warn(
             "Publish refused", conn_id=connection.id, peer_addr=connection.address, stream_key=key, reason=reason
@@ -148,20 +151,20 @@ class LogObserver(Observer):
         """A viewer takes nothing."""
         self._warn_of_viewer("Slow viewer takes nothing", viewer, stalled_s=round(stalled_s, 1))
 
-    def error(self, connection: RtmpConnection | None, error: BaseException) -> None:
+    def error(self, connection: MediaConnection | None, error: BaseException) -> None:
         """A bug of ours was caught."""
         fields = {} if connection is None else {"conn_id": connection.id, "peer_addr": connection.address}
         swallowed = self._admit("error")
         if swallowed is not None:
             self._log.error("Internal error", swallowed=swallowed, exc_info=error, **fields)
 
-    def message_ignored(self, connection: RtmpConnection, type_id: int, reason: str) -> None:
+    def message_ignored(self, connection: MediaConnection, type_id: int, reason: str) -> None:
         """A message changed nothing."""
         self._log.debug("Message ignored", conn_id=connection.id, msg_type=type_id, reason=reason)
 
-    def _info(self, text: str, connection: RtmpConnection, **fields: object) -> None:
-        if self._quota.admit(connection.address, self._clock()):
-            self._log.info(text, conn_id=connection.id, peer_addr=connection.address, **fields)
+    def _info(self, text: str, of: MediaConnection | Publisher, **fields: object) -> None:
+        if self._quota.admit(of.address, self._clock()):
+            self._log.info(text, conn_id=of.id, peer_addr=of.address, **fields)
 
     def _info_of_stream(self, text: str, publisher: str | None, **fields: object) -> None:
         if publisher is None or self._quota.admit(publisher, self._clock()):

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from penstock.media.frame import FrameKind
 from penstock.relay.readable_log import Flush
-from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.observer import Observer
+from penstock.serve.streams.publisher import Publisher
 
 JUMP_MS = 1000
 """Timestamps of a track that go on by more than this, or go back at all, have jumped."""
@@ -187,10 +187,10 @@ class Meters(Observer):
         """Messages of all publications so far."""
         return self._ended_messages + sum(meter.messages for meter in self._by_channel.values())
 
-    def publish_started(self, connection: RtmpConnection, live_stream: LiveStream, publishing_type: str) -> None:  # noqa: ARG002
+    def publish_started(self, publisher: Publisher, live_stream: LiveStream, publishing_type: str) -> None:  # noqa: ARG002
         """Begin to count."""
         self._take_off(live_stream)
-        meter = StreamMeter(connection.heard_at)
+        meter = StreamMeter(publisher.heard_at)
         self._by_channel[live_stream] = meter
         live_stream.listeners.append(meter)
 

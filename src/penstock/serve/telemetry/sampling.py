@@ -89,7 +89,9 @@ class TcpFigures(NamedTuple):
 
 
 def read_tcp_figures(descriptor: int) -> TcpFigures | None:
-    """Ask the system about an open socket; None if it does not tell."""
+    """Ask the system about an open socket; None if it does not tell, or if a view has no connection."""
+    if descriptor < 0:
+        return None
     try:
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, descriptor)
     except OSError:

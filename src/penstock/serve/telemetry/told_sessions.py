@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from penstock import facts
 from penstock.amf import printable
-from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.streams.live_stream import LiveStream
+from penstock.serve.streams.publisher import Publisher
 from penstock.serve.streams.viewer import Viewer
 from penstock.serve.telemetry.meter import StreamMeter, StreamTotals
 from penstock.serve.telemetry.sampling import lag_of, read_tcp_figures
@@ -22,7 +23,7 @@ MAX_TEXT_CHARACTERS = 1024
 class ToldConnection:
     """A connection, counted from some moment on."""
 
-    connection: RtmpConnection
+    connection: MediaConnection
     conn_id: str
     began_us: int
     received_bytes: int = 0
@@ -44,7 +45,7 @@ class ToldConnection:
             app=text(connection.app) or None,
             client=text(connection.client) or None,
             duration_us=max(0, now_us - self.began_us),
-            received_bytes=connection.session.received_bytes - self.received_bytes,
+            received_bytes=connection.received_bytes - self.received_bytes,
             sent_bytes=sent_bytes - self.sent_bytes,
         )
 
@@ -54,7 +55,7 @@ class ToldPublication:
     """A publication, counted from some moment on. Its name is that of the fact that told its beginning."""
 
     publication_id: str
-    connection: RtmpConnection
+    publisher: Publisher
     conn_id: str
     live_stream: LiveStream
     publishing_type: str
@@ -64,20 +65,21 @@ class ToldPublication:
 
     @staticmethod
     def started(
-        connection: RtmpConnection, conn_id: str, live_stream: LiveStream, publishing_type: str
+        publisher: Publisher, conn_id: str, live_stream: LiveStream, publishing_type: str
     ) -> facts.PublishStarted:
         """Its beginning."""
         app, stream = names_of(live_stream.app_name, live_stream.key)
         return facts.PublishStarted(
             conn_id=conn_id,
-            peer_addr=connection.address,
-            protocol=connection.protocol,
-            client=text(connection.client) or None,
+            peer_addr=publisher.address,
+            protocol=publisher.protocol,
+            client=text(publisher.client) or None,
             app=app,
             stream=stream,
             publishing_type=text(publishing_type),
             dimensions=live_stream.dimensions,
             auth_subject=subject_text(live_stream.auth_subject),
+            pulled_from=None if publisher.pulled_from is None else text(publisher.pulled_from),
         )
 
     def sample(self, now: float, viewers_sent_bytes: int, viewers_watched_us: int) -> facts.StreamSample:

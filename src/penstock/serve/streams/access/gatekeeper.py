@@ -10,7 +10,8 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final, Protocol, assert_never
+from urllib.parse import quote
 
 from penstock.access.policy import ConnectProved, ConnectRejected, Policy
 from penstock.access.request import AccessRequest, Action, Allowed, Refused, Undecided
@@ -18,7 +19,6 @@ from penstock.control import live
 from penstock.control.live import AccessAnswer, AccessQuestion
 from penstock.control.slowdown import Slowdown
 from penstock.protocol.events import ConnectRequested
-from penstock.serve.connections.rtmp_connection import RtmpConnection
 from penstock.serve.reactor import Loop, Timer
 from penstock.serve.streams.access.blocks import Blocks
 from penstock.serve.streams.access.grant import Grant
@@ -34,10 +34,36 @@ ANSWER_WITHIN_S: Final = 5.0
 MAX_ASKED_ANEW: Final = 1000
 """How many of those who were let in web is asked about at a time; it answers thousands a second."""
 
-OnDecided = Callable[[Grant | None], None]
-"""Told what lets somebody in; None: it is refused."""
+OnDecided = Callable[[Grant | Refused], None]
+"""Told what lets somebody in, or that it is refused."""
 OnLost = Callable[[str], None]
 """Told why what was let in may not go on."""
+
+
+class Caller(Protocol):
+    """Whoever asks: a connection, or a request over HTTP."""
+
+    @property
+    def address(self) -> str:
+        """Of the peer, with its port."""
+
+
+class Connecting(Caller, Protocol):
+    """A connection that asks for several things, one after the other."""
+
+    user_proved: str | None
+
+    @property
+    def app(self) -> str:
+        """What it is connected to."""
+
+    @property
+    def app_query(self) -> str | None:
+        """What came with the app's name."""
+
+    @property
+    def protocol(self) -> str:
+        """As facts call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +103,10 @@ class Gatekeeper:
         """Whether there are no rules at all, and so no credentials to keep to ourselves."""
         return self._policy.is_open
 
+    def admits_by_address(self, app: str) -> bool:
+        """Whether somebody may play in an app by nothing but the address, and not everybody may."""
+        return self._policy.admits_by_address(app)
+
     def apply(self, policy: Policy) -> None:
         """Go by other rules. What web goes by may have changed too, so all that was let in is decided anew."""
         self._policy = policy
@@ -87,14 +117,14 @@ class Gatekeeper:
         self._blocks = Blocks(blocks)
         self._version += 1
 
-    def is_blocked(self, connection: RtmpConnection) -> bool:
+    def is_blocked(self, connection: Caller) -> bool:
         """Whether nobody from there is served now."""
         # Asked for every connection once a second.
         return self._blocks.has_addresses and self._blocks.has_address(_ip_of(connection), self._wall_clock())
 
     # Those who come.
 
-    def connect(self, connection: RtmpConnection, event: ConnectRequested) -> ConnectRejected | None:
+    def connect(self, connection: Connecting, event: ConnectRequested) -> ConnectRejected | None:
         """What Adobe's challenge has to say to a connect; None: it is accepted. Keeps whose key was proved."""
         answer = self._policy.connect(
             event.app, event.flash_version, event.app_query, _ip_of(connection), self._wall_clock()
@@ -104,7 +134,7 @@ class Gatekeeper:
             return None
         return answer
 
-    def ask(self, connection: RtmpConnection, action: Action, name: str, query: str | None, answer: OnDecided) -> None:
+    def ask(self, connection: Connecting, action: Action, name: str, query: str | None, answer: OnDecided) -> None:
         """Decide about one who wants to publish or play. The answer comes within the call, or later."""
         request = AccessRequest(
             action=action,
@@ -116,44 +146,49 @@ class Gatekeeper:
             stream_query=query or "",
             user_proved=connection.user_proved,
         )
+        self.decide(connection, request, answer)
+
+    def decide(self, caller: Caller, request: AccessRequest, answer: OnDecided) -> None:
+        """Decide about a request. The answer comes within the call, or later."""
         version = self._version
-        if self.is_blocked(connection):
-            self._refuse(connection, action, BLOCKED, answer)
+        if self.is_blocked(caller):
+            self._refuse(caller, request, Refused(BLOCKED, has_credentials=True), answer)
             return
         decision = self._policy.decide(request, self._wall_clock())
         match decision:
             case Allowed():
-                self._let_in(connection, Grant(request, decision, version), answer)
+                self._let_in(caller, Grant(request, decision, version), answer)
             case Refused():
-                self._refuse(connection, action, decision.reason, answer)
+                self._refuse(caller, request, decision, answer)
             case Undecided():
 
                 def on_answer(told: AccessAnswer | None) -> None:
                     if told is not None and told.is_allowed:
-                        self._let_in(connection, Grant(request, _allowed_by(told, request), version), answer)
+                        self._let_in(caller, Grant(request, _allowed_by(told, request), version), answer)
                     elif told is not None and version != self._version:
                         # Refused perhaps for this alone: the rules have changed while web was asked.
-                        self.ask(connection, action, name, query, answer)
+                        self.decide(caller, request, answer)
+                    elif told is not None:
+                        self._refuse(caller, request, Refused(told.rule, told.has_credentials), answer)
                     else:
-                        reason = "web did not answer in time" if told is None else told.rule
-                        self._refuse(connection, action, reason, answer)
+                        has_credentials = decision.refused.has_credentials
+                        self._refuse(caller, request, Refused("web did not answer in time", has_credentials), answer)
 
-                self._ask(connection, request, on_answer)
+                self._ask(caller, request, on_answer)
             case _:
                 assert_never(decision)
 
-    def _let_in(self, connection: RtmpConnection, grant: Grant, answer: OnDecided) -> None:
+    def _let_in(self, caller: Caller, grant: Grant, answer: OnDecided) -> None:
         if self._blocks.has_subject(grant.subject, self._wall_clock()):
-            self._refuse(connection, grant.request.action, BLOCKED, answer)
+            self._refuse(caller, grant.request, Refused(BLOCKED, has_credentials=True), answer)
         else:
             answer(grant)
 
-    def _refuse(self, connection: RtmpConnection, action: Action, reason: str, answer: OnDecided) -> None:
-        self.after_failure(
-            connection, f"{connection.address} may not {action} in {connection.app}: {reason}", lambda: answer(None)
-        )
+    def _refuse(self, caller: Caller, request: AccessRequest, refused: Refused, answer: OnDecided) -> None:
+        detail = f"{caller.address} may not {request.action} in {request.app}: {refused.reason}"
+        self.after_failure(caller, detail, lambda: answer(refused))
 
-    def after_failure(self, connection: RtmpConnection, detail: str, call: Callable[[], None]) -> None:
+    def after_failure(self, connection: Caller, detail: str, call: Callable[[], None]) -> None:
         """Count a failure of a peer, and go on when its address has waited for it."""
         self._observer.limit_hit(LIMIT, detail)
         delay_s = self._slowdown.failed(_ip_of(connection), self._loop.now)
@@ -164,7 +199,7 @@ class Gatekeeper:
 
     # Those who are there.
 
-    def look_at(self, grant: Grant, connection: RtmpConnection, end: OnLost) -> None:
+    def look_at(self, grant: Grant, connection: Caller, end: OnLost) -> None:
         """Whether what was let in may go on: asked once a second, so cheap where nothing has changed."""
         expires_at = grant.allowed.expires_at
         if expires_at is None and grant.version == self._version:
@@ -175,7 +210,7 @@ class Gatekeeper:
         elif grant.version != self._version and not grant.is_asked:
             self._decide_anew(grant, connection, now, end)
 
-    def _decide_anew(self, grant: Grant, connection: RtmpConnection, now: float, end: OnLost) -> None:
+    def _decide_anew(self, grant: Grant, connection: Caller, now: float, end: OnLost) -> None:
         version = self._version
         if self.is_blocked(connection) or self._blocks.has_subject(grant.subject, now):
             end(BLOCKED)
@@ -234,7 +269,7 @@ class Gatekeeper:
 
     def _ask(
         self,
-        connection: RtmpConnection,
+        connection: Caller,
         request: AccessRequest,
         answer: Callable[[AccessAnswer | None], None],
         held_by: str | None = None,
@@ -248,7 +283,7 @@ class Gatekeeper:
             stream=request.stream,
             protocol=request.protocol,
             peer_addr=connection.address,
-            app_query=request.app_query,
+            app_query=request.app_query or _query_of_header(request),
             stream_query=request.stream_query,
             user=request.user_proved,
             is_held=held_by is not None,
@@ -270,5 +305,12 @@ def _allowed_by(answer: AccessAnswer, request: AccessRequest) -> Allowed:
     return Allowed(answer.rule, answer.subject, stream, answer.expires_at, is_by_web=True)
 
 
-def _ip_of(connection: RtmpConnection) -> str:
+def _query_of_header(request: AccessRequest) -> str:
+    """What came in HTTP's `Authorization`, where web looks for credentials last as well."""
+    if request.bearer is not None:
+        return f"{'token' if '.' in request.bearer else 'key'}={quote(request.bearer, safe='')}"
+    return "" if request.basic is None else f"key={quote(request.basic[1], safe='')}"
+
+
+def _ip_of(connection: Caller) -> str:
     return connection.address.rpartition(":")[0].strip("[]")

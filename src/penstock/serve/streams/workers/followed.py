@@ -120,7 +120,7 @@ class Followed:
         for key in recounted:
             place, stream = self._places.get(key), self._keeper.streams.get(key)
             if place is not None and place.number is not None and stream is not None:
-                self._peers[place.owner].link.send(Watching(place.number, len(stream.viewers)))
+                self._peers[place.owner].link.send(Watching(place.number, stream.viewers_here, stream.packaged_ms))
 
     # Links that come and go.
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.control.messages import key_of
 from penstock.relay.announcer import AnnouncedStream
-from penstock.relay.following import Follow
+from penstock.relay.following import Follow, Watching
 from penstock.relay.log import StreamLog
 from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.workers.peer import Peer, StreamKeeper
@@ -96,10 +96,11 @@ class Offers:
         peer.announcer.unfollow(number)
         self._unlisten(peer, *peer.offered.pop(number))
 
-    def count(self, peer: Peer, number: int, viewers: int) -> None:
-        """How many watch a stream in another worker."""
-        stream, _ = peer.offered[number]
-        stream.viewers_elsewhere[peer.number] = viewers
+    def count(self, peer: Peer, watching: Watching) -> None:
+        """How many watch a stream in another worker, and how much of it is kept for them."""
+        stream, _ = peer.offered[watching.stream]
+        stream.viewers_elsewhere[peer.number] = watching.viewers
+        stream.keep_elsewhere(peer.number, watching.kept_ms)
 
     def lose(self, peer: Peer) -> None:
         """A link has ended."""
@@ -110,4 +111,5 @@ class Offers:
     def _unlisten(self, peer: Peer, stream: LiveStream, announced: AnnouncedStream) -> None:
         stream.listeners.remove(announced)
         stream.viewers_elsewhere.pop(peer.number, None)
+        stream.keep_elsewhere(peer.number, 0)
         self._keeper.watched_elsewhere(stream)

@@ -1,7 +1,7 @@
 """The other workers, and the links to them.
 
 Owns how links begin and end, and which messages go where: what we offer is the matter of `offers`, what we follow that
-of `followed`. Who has which name is the registry's matter.
+of `followed`, pictures that of `pictures`. Who has which name is the registry's matter.
 """
 
 import os
@@ -17,10 +17,12 @@ from penstock.relay.following import (
     VERSION,
     Follow,
     Hello,
+    Picture,
     Released,
     ToFollower,
     ToWriter,
     Unfollow,
+    WantPicture,
     Watching,
     check_version,
 )
@@ -32,6 +34,7 @@ from penstock.serve.streams.live_stream import LiveStream
 from penstock.serve.streams.workers.followed import Followed
 from penstock.serve.streams.workers.offers import Offers
 from penstock.serve.streams.workers.peer import Peer, StreamKeeper
+from penstock.serve.streams.workers.pictures import Pictures
 
 _NEW_LINK_S: Final = 1.0
 """After a link had to be given up: whatever was short then may not be by now."""
@@ -57,6 +60,7 @@ class Peers:
         self._peers: dict[int, Peer] = {}
         self.offers = Offers(keeper, self._peers)
         self.followed = Followed(keeper, self._peers, show, self._give_up)
+        self.pictures = Pictures(self._peers)
         self.ask_for_link: Callable[[int], None] = lambda _peer: None
         """Asks the supervisor for a new link to a worker."""
 
@@ -115,8 +119,10 @@ class Peers:
                     self.offers.withdraw(peer, number)
                 case Released(segments):
                     peer.announcer.release(segments)
-                case Watching(number, viewers):
-                    self.offers.count(peer, number, viewers)
+                case Watching():
+                    self.offers.count(peer, message)
+                case WantPicture() | Picture():
+                    self.pictures.receive(peer, message)
                 case _:
                     for event in peer.follows.receive(message, descriptors):
                         self.followed.on_event(peer, event)
@@ -146,6 +152,7 @@ class Peers:
         del self._peers[peer.number]
         self.offers.lose(peer)
         self.followed.lose(peer)
+        self.pictures.lose(peer)
 
 
 def _read_only_copies(descriptors: Iterable[int]) -> list[int]:

@@ -1,0 +1,44 @@
+"""What goes wrong with other servers, in words that hold no key.
+
+Owns how a refusal is told. Servers like to repeat the name of a stream in what they refuse, and for most platforms
+that name is the key.
+"""
+
+import re
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
+
+from penstock.amf import printable
+
+HIDDEN: Final = "***"
+_MAX_CHARACTERS: Final = 300
+
+
+class Failure(NamedTuple):
+    """Why an outgoing connection is over."""
+
+    reason: str
+    """For logs, facts and operators."""
+    is_refusal: bool = False
+    """Whether the server said no, rather than that it could not be reached or went away."""
+    code: str = ""
+    """The status code of the refusal."""
+
+
+def without_secrets(text: str, secrets: tuple[str, ...]) -> str:
+    """A text of the other side, fit to be shown: printable, of bounded length, and without the secrets."""
+    forms = {form for each in secrets for form in (each, quote(each, safe=""), unquote(each)) if form}
+    if forms:
+        # The longest first: one may be a part of another.
+        text = re.sub("|".join(map(re.escape, sorted(forms, key=len, reverse=True))), HIDDEN, text, flags=re.IGNORECASE)
+    text = printable(text)
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
+
+
+def refusal(what: str, code: str, description: str, secrets: tuple[str, ...]) -> Failure:
+    """A server that says no."""
+    shown_code = without_secrets(code, secrets)
+    shown = " ".join(
+        part for part in (shown_code, description and f"({without_secrets(description, secrets)})") if part
+    )
+    return Failure(f"it refused {what}: {shown or 'it gave no reason'}", is_refusal=True, code=shown_code)

@@ -1,0 +1,1 @@
+"""Streams that are fetched from other servers while somebody watches them here."""

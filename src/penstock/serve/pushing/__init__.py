@@ -1,0 +1,1 @@
+"""Streams of this worker, sent on to other servers."""

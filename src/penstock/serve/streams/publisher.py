@@ -1,0 +1,81 @@
+"""Whoever publishes a stream here: a connection that asked for it, or a pull that fetches it from another server.
+
+Owns what both have in common, for those who tell of publications, and what the media path asks of pulls. Pulls
+themselves are in `serve.pulls`, which knows this one; a server that pulls nothing has `NoPulls`.
+"""
+
+from typing import Final, Protocol
+
+LOOP: Final = "This server is asked for what it asks for itself: pulls go in a circle."
+
+
+class Publisher(Protocol):
+    """Whoever publishes."""
+
+    @property
+    def id(self) -> str:
+        """What it is called in log lines and facts."""
+
+    @property
+    def address(self) -> str:
+        """Of the other side, with its port."""
+
+    @property
+    def protocol(self) -> str:
+        """By which it is sent here, as facts call it."""
+
+    @property
+    def client(self) -> str:
+        """What the other side calls itself; may be empty."""
+
+    @property
+    def heard_at(self) -> float:
+        """When something came from it last, by the loop's clock."""
+
+    @property
+    def pulled_from(self) -> str | None:
+        """The address of the stream at the server that it is pulled from, without keys; None: it is published here."""
+
+
+class Puller(Protocol):
+    """Fetches streams from other servers when somebody wants to watch them."""
+
+    def is_asked_by_itself(self, via: tuple[str, ...]) -> bool:
+        """Whether a connection is of a pull that this server itself has caused, through other servers or not."""
+
+    def may_pull(self, key: str) -> bool:
+        """Whether a stream is pulled from elsewhere when it is not here."""
+
+    def want(self, key: str, app_name: str, via: tuple[str, ...]) -> None:
+        """A stream is waited for here that is not there. `via`: the servers that have asked for it, if one did."""
+
+    def give_way(self, key: str) -> None:
+        """A publisher takes the name of a stream: it is not pulled any more."""
+
+    def stream_over(self, key: str) -> None:
+        """A stream of this worker is over."""
+
+    def watched(self, key: str, epoch: int, *, is_watched: bool) -> None:
+        """Whether anybody watches a stream that is pulled here has changed."""
+
+
+class NoPulls:
+    """Of a server that pulls nothing."""
+
+    def is_asked_by_itself(self, via: tuple[str, ...]) -> bool:  # noqa: ARG002
+        return False
+
+    def may_pull(self, key: str) -> bool:  # noqa: ARG002
+        return False
+
+    def want(self, key: str, app_name: str, via: tuple[str, ...]) -> None:
+        """Nobody is asked."""
+
+    def give_way(self, key: str) -> None:
+        """There is nothing to give up."""
+
+    def stream_over(self, key: str) -> None:
+        """It was not pulled."""
+
+    def watched(self, key: str, epoch: int, *, is_watched: bool) -> None:
+        """It is not pulled."""

@@ -1,0 +1,1 @@
+"""What is told of pushes: facts, and what web shows."""
