@@ -4,10 +4,10 @@ A fact is one line of JSON: the fields of `Envelope`, then the fields of its own
 units of all of them; imports nothing, so that server and pipeline can both rely on it. Refuses nothing and encodes
 nothing: who writes lines is `serve.facts_writer`.
 
-Rules of the contract. Fields may be added under the same version; a field that goes, or changes its meaning, raises
-CONTRACT_VERSION. Units are in the names: `_us`, `_ms`, `_bytes`, `_bps`. Absence is null, never 0 or "". Counters are
-cumulative from the start of what they count, so that a lost fact loses resolution and not amounts. Text that peers
-chose is made printable.
+Rules of the contract. Fields and kinds may be added under the same version; a field that goes, or changes its meaning,
+raises CONTRACT_VERSION. Units are in the names: `_us`, `_ms`, `_bytes`, `_bps`. Absence is null, never 0 or "".
+Counters are cumulative from the start of what they count, so that a lost fact loses resolution and not amounts. Text
+that peers chose is made printable.
 
 Identities. `event_id` names one fact and is unique for ever. A view is named by the event_id of its play_started, a
 publication by that of its publish_started, a connection by its `conn_id`, which the log lines carry too.
@@ -17,6 +17,8 @@ the server runs is told by clock_stepped, and followed from that fact on. Nothin
 publications that go on are told to end before it, for the reason `clock stepped`, and to begin anew after it. The
 `conn_id` of a connection that began anew is that of the log lines with `~` and a number behind it.
 """
+
+# Long because: the whole contract in one place.
 
 # Without slots on purpose: the encoder reads instance dictionaries three times as fast, and facts do not live long.
 
@@ -101,7 +103,7 @@ class ConnectionOpened(Fact):
     conn_id: str
     peer_addr: str
     protocol: str
-    """rtmp or rtmps."""
+    """rtmp, rtmps, http-flv, ws-flv, http-mp4 or hls."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,8 @@ class PublishStarted(Fact):
     """The parameters of its URL that the operator named, as a JSON object of strings; None: it has none of them."""
     auth_subject: str | None
     """Whom its key or token names; None: nobody was asked for one."""
+    pulled_from: str | None = None
+    """The address of the stream at the server that it is pulled from, without keys; None: it is published here."""
 
 
 @dataclass(frozen=True)
@@ -293,6 +297,33 @@ class ViewerSample(Fact):
 
 
 @dataclass(frozen=True)
+class ViewBeacon(Fact):
+    """What a viewer saw, as its player tells it, perhaps a little after the view has ended. The word of a stranger.
+
+    What counts does so from the start of the view, and goes on over a clock that was set.
+    """
+
+    kind = "view_beacon"
+
+    view_id: str
+    app: str
+    stream: str
+    watched_us: int
+    """How long ago the view began when it was told."""
+    startup_ms: int | None
+    """From the click to the first picture on the screen; None here and below: not told."""
+    played_ms: int | None
+    """Without stalls and pauses."""
+    stalls: int | None
+    """How often the picture stood still though nobody had asked for that, after it had first moved."""
+    stalled_ms: int | None
+    latency_ms: int | None
+    """How far behind the live edge it plays now, as the player reckons it."""
+    dropped_frames: int | None
+    """Pictures that were decoded too late to be shown."""
+
+
+@dataclass(frozen=True)
 class RecordingSegmentClosed(Fact):
     """A file of a recording is finished."""
 
@@ -334,6 +365,57 @@ class RecordingGap(Fact):
     gap_ms: int
     dropped_messages: int
     dropped_bytes: int
+
+
+@dataclass(frozen=True)
+class PushStarted(Fact):
+    """A stream is to be sent to another server. Its event_id is the push's name."""
+
+    kind = "push_started"
+
+    target: str
+    """The name of the target."""
+    address: str
+    """Of the target, without its key."""
+    app: str
+    stream: str
+
+
+@dataclass(frozen=True)
+class PushState(Fact):
+    """What a push does now. The target's backoff bounds how often this is told."""
+
+    kind = "push_state"
+
+    push_id: str
+    target: str
+    app: str
+    stream: str
+    state: str
+    """connecting, live, retrying, or stopped for one that was refused."""
+    attempts: int
+    """How often the target was dialled."""
+    last_error: str | None
+    """Why the last try or connection came to nothing; holds no key."""
+    sent_bytes: int
+
+
+@dataclass(frozen=True)
+class PushStopped(Fact):
+    """A push is over: its stream is, or its target was taken out."""
+
+    kind = "push_stopped"
+
+    push_id: str
+    target: str
+    app: str
+    stream: str
+    reason: str
+    duration_us: int
+    attempts: int
+    sent_bytes: int
+    skips: int
+    """How often the target was too far behind and lost some."""
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,7 @@ _DEFAULTS: dict[str, Row] = {
         "interval_timestamp_jumps": 0,
     },
     "viewer_sample": {**_WATCHED, "lag_bytes": 0, "lag_ms": 0},
+    "view_beacon": {**_STREAM, "watched_us": 0},
     "recording_segment_closed": {
         **_STREAM,
         "recording_id": "r1",

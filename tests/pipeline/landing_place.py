@@ -60,6 +60,12 @@ DEFAULTS: Mapping[str, dict[str, Any]] = {
         "rtt_us": None,
         "retransmits": None,
     },
+    "view_beacon": {
+        "app": "live",
+        "stream": "cam",
+        "watched_us": SECOND_US,
+        **dict.fromkeys(("startup_ms", "played_ms", "stalls", "stalled_ms", "latency_ms", "dropped_frames")),
+    },
     "stream_sample": {
         "publication_id": "edge-1-b1-2",
         "app": "live",

@@ -16,7 +16,8 @@ from penstock.errors import PipelineError
 from penstock.pipeline.queries.answers import Answer, write_answer
 from penstock.pipeline.queries.spark_runner import SparkQueryRunner
 from penstock.pipeline.queries.sql import describe_table, line_history, list_tables, run_prompt
-from penstock.pipeline.queries.sql_service import SOCKET_NAME, ServiceQueryRunner, SqlService
+from penstock.pipeline.queries.sql_service import ServiceQueryRunner, SqlService
+from penstock.pipeline_figures import SOCKET_NAME
 from tests.pipeline.queries.ready_backend import ReadyBackend
 
 READING = [

@@ -21,7 +21,7 @@ def served(lake: Path, name: str) -> Any:
 def test_an_empty_lake_serves_files_that_say_so(tmp_path: Path) -> None:
     paths = write_serving(Storage(tmp_path), at("20:05"))
     assert sorted(paths) == [
-        f"serving/{name}.json" for name in ("audience", "health", "now", "quality", "recordings", "usage")
+        f"serving/{name}.json" for name in ("audience", "health", "incidents", "now", "quality", "recordings", "usage")
     ]
     assert served(tmp_path, "now") == {
         "as_of": "2026-11-15T20:05:00Z",
@@ -71,4 +71,17 @@ def test_files_are_replaced_and_leave_nothing_beside_them(tmp_path: Path) -> Non
     write_serving(storage, at("20:06"))
     usage = served(tmp_path, "usage")
     assert (usage["as_of"], usage["days"][0]["egress_bytes"]) == ("2026-11-15T20:06:00Z", 9)
-    assert len(list((tmp_path / "serving").iterdir())) == 6
+    assert len(list((tmp_path / "serving").iterdir())) == 7
+
+
+def test_charts_are_those_that_the_report_draws_and_incidents_stand_by_themselves(tmp_path: Path) -> None:
+    put_gold(tmp_path, "audience", DAY, {**STAGE, "minute": at("20:04"), "viewers_peak": 12, "watched_us": 60_000_000})
+    incident = {**STAGE, "kind": "av_drift", "evidence": "300 ms"}
+    put_gold(tmp_path, "incidents", DAY, {**incident, "started_at": at("18:00"), "ended_at": at("18:10")})
+    write_serving(Storage(tmp_path), at("20:05"))
+    (curve,) = served(tmp_path, "audience")["charts"]["audience"]["data"]
+    assert (curve["name"], curve["y"]) == ("live/stage", [12, 12])
+    assert served(tmp_path, "recordings")["charts"] == {}
+    found = served(tmp_path, "incidents")
+    assert [each["kind"] for each in found["incidents"]] == ["av_drift"]
+    assert found["incidents"] == served(tmp_path, "health")["incidents"]

@@ -40,7 +40,7 @@ LINEAGE: Final[Mapping[str, Made]] = {
     "rollup.view_minutes": Made((*_PLAYS, *_facts("viewer_sample")), ("minutes",)),
     "rollup.view_lags": Made(_facts("viewer_sample"), ("lags",)),
     "silver.viewer_samples": Made(_facts("viewer_sample"), (), "a view"),
-    "silver.views": Made((*_PLAYS, "rollup.view_minutes", "rollup.view_lags"), ("views",)),
+    "silver.views": Made((*_PLAYS, *_facts("view_beacon"), "rollup.view_minutes", "rollup.view_lags"), ("views",)),
     "silver.publications": Made(_facts("publish_started", "publish_stopped", "stream_sample"), ("publications",)),
     "silver.connections": Made(
         (*_facts("connection_opened", "connection_closed"), "silver.views", "silver.publications"), ("connections",)

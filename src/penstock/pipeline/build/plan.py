@@ -7,6 +7,7 @@ run after run gives the same tables as one rebuild.
   So do those of a publication: the next hour in which the same boot told of streams.
 - A view's row is made of all its hours: the hour in which it began.
 - Who watched may be told by the stop alone, where a start was lost: what is counted by client, in all hours of a view.
+- What a player tells of a view may come after its end: the hour in which it began, and no other.
 - An open view counts until it was last seen, which may have been hours ago: gold from the hour of facts before.
 - What a lost server left open has ended, and has not if that server speaks again: the hour in which it began, and gold
   of all its hours, where it counts as estimated or no longer so.

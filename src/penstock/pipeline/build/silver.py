@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from penstock.pipeline.build.plan import hours_with_views_of, sampled_before
 from penstock.pipeline.build.run import Run
 from penstock.pipeline.build.side_by_side import Step
+from penstock.pipeline.lake.fact_kinds import BEACON
 from penstock.pipeline.lake.hours import HOUR_US, runs_of, shifted
 from penstock.pipeline.transforms.common import hour_number, micros_of, whole
 from penstock.pipeline.transforms.rollup.stream_episodes import stream_episodes
@@ -96,7 +97,8 @@ class Silver:
         run.progress.step(f"views that began in {len(starts)} hours")
         told_in = hours_with_views_of(run.state, starts)
         minutes = run.read("rollup.view_minutes", told_in).where(within_hours(micros_of("started_at"), starts))
-        rows = views(run.facts(PLAY_KINDS, told_in), minutes, run.read("rollup.view_lags", told_in), run.boots)
+        lags, beacons = run.read("rollup.view_lags", told_in), run.facts([BEACON], told_in)
+        rows = views(run.facts(PLAY_KINDS, told_in), minutes, lags, beacons, run.boots)
         replace_by_start(run, "silver.views", rows, "started_at", starts)
 
     def _write_publications(self) -> None:

@@ -27,7 +27,7 @@ from penstock.pipeline.ingest.quarantine import QuarantineWriter
 from penstock.pipeline.ingest.salts import salts_for
 from penstock.pipeline.lake.delta import Pinned
 from penstock.pipeline.lake.dimensions import NO_DIMENSIONS, Dimensions
-from penstock.pipeline.lake.fact_kinds import STREAM_KINDS, VIEW_KINDS
+from penstock.pipeline.lake.fact_kinds import BEACON, STREAM_KINDS, VIEW_KINDS
 from penstock.pipeline.lake.hours import HOUR_US, hour_of_us, hours_between
 from penstock.pipeline.lake.lake import Lake, Wanted
 from penstock.pipeline.lake.layout import BRONZE
@@ -236,7 +236,7 @@ def _touched(groups: Iterable[Group]) -> Touched:
         hours[group.kind].add(hour)
         if group.first_start_us is not None and group.last_start_us is not None:
             starts = _hours_of_starts(group.first_start_us, group.last_start_us)
-            if group.kind in VIEW_KINDS:
+            if group.kind in VIEW_KINDS or group.kind == BEACON:
                 view_starts[hour] |= starts
             else:
                 session_starts |= starts

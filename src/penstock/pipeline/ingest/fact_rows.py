@@ -27,6 +27,7 @@ _SINCE: Final = {
     "play_first_keyframe": "startup_us",
     "play_stopped": "watched_us",
     "viewer_sample": "watched_us",
+    "view_beacon": "watched_us",
     "connection_closed": "duration_us",
     "publish_stopped": "duration_us",
 }

@@ -34,7 +34,7 @@ _VIEW_NUMBERS = (
 _STREAM = (_req("app", "string", "RTMP app"), _req("stream", "string", "stream name within the app"))
 _PEER = (
     Column("client", "string", "name that the client gives itself in RTMP connect (flashVer)"),
-    Column("protocol", "string", "rtmp or rtmps"),
+    Column("protocol", "string", "rtmp, rtmps, http-flv, ws-flv, http-mp4 or hls"),
     Column("network", "string", "network of the peer: /24 of IPv4, /48 of IPv6, loopback or private"),
 )
 _CONN_ID = Column("conn_id", "string", "connection, as in log lines")
@@ -63,7 +63,7 @@ _VIEW_DIMENSION = (
     ),
     _VALUE,
 )
-_LAST_SEEN_AT = _req("last_seen_at", "timestamp", "time of its newest fact")
+_LAST_SEEN_AT = _req("last_seen_at", "timestamp", "time of its newest fact, beacons of players aside")
 _END_REASON = Column("end_reason", "string", "why it ended; server_lost: its server vanished without reporting an end")
 _HAS_NO_END = _req("is_estimated", "boolean", "whether counters are those of the last sample: no end is reported (yet)")
 _CODECS = (
@@ -125,7 +125,9 @@ PUBLICATIONS = (
     *_PEER,
     *_DIMENSIONS,
     _AUTH_SUBJECT,
-    Column("publishing_type", "string", "live, record or append, as the client asked"),
+    Column(
+        "publishing_type", "string", "live, record or append, as the client asked; pull: fetched from another server"
+    ),
     _req("started_at", "timestamp", "start"),
     _LAST_SEEN_AT,
     Column("ended_at", "timestamp", "end; null while open"),
@@ -188,6 +190,13 @@ VIEWS = (
     Column("rtt_us", "bigint", "TCP round-trip time over its samples: mean, maximum"),
     Column("rtt_us_max", "bigint", "TCP round-trip time over its samples: mean, maximum"),
     Column("retransmits", "bigint", "TCP segments retransmitted on its connection; null: no samples"),
+    Column("player_beacons", "bigint", "beacons of its player (POST /beacon); null: none, and the columns below too"),
+    Column("player_startup_ms", "bigint", "as its player told: time from the click to the first picture on the screen"),
+    Column("player_played_ms", "bigint", "as its player told: time played, number of stalls and their time"),
+    Column("player_stalls", "bigint", "as its player told: time played, number of stalls and their time"),
+    Column("player_stalled_ms", "bigint", "as its player told: time played, number of stalls and their time"),
+    Column("player_latency_ms", "bigint", "as its player told: distance behind the live edge, mean over its beacons"),
+    Column("player_dropped_frames", "bigint", "as its player told: pictures decoded too late to be shown"),
     _HAS_NO_END,
 )
 
@@ -360,6 +369,14 @@ VIEW_QUALITY = (
     _req("skipped_bytes", "bigint", "media bytes sent to these views, and skipped"),
     _req("drop_rate", "double", "skipped_bytes / (bytes_sent + skipped_bytes)"),
     _req("score", "double", "0 (worst) to 100, from failures, startup, stalls and drops"),
+    Column("player_views", "bigint", "of those views, the ones whose players told anything; null: none"),
+    Column("player_startup_ms", "bigint", "what players told: mean time to the first picture on the screen"),
+    Column("player_played_ms", "bigint", "what players told: time played, number of stalls and their time, summed"),
+    Column("player_stalls", "bigint", "what players told: time played, number of stalls and their time, summed"),
+    Column("player_stalled_ms", "bigint", "what players told: time played, number of stalls and their time, summed"),
+    Column("player_stall_ratio", "double", "player_stalled_ms / (player_played_ms + player_stalled_ms)"),
+    Column("player_latency_ms", "bigint", "what players told: mean distance behind the live edge over the views"),
+    Column("player_dropped_frames", "bigint", "what players told: pictures decoded too late to be shown, summed"),
 )
 
 STREAM_HEALTH = (

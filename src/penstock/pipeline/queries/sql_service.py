@@ -19,8 +19,8 @@ from typing import Any, Final, Protocol, Self
 
 from penstock.errors import PipelineError
 from penstock.pipeline.queries.answers import Answer, QueryRunner
+from penstock.pipeline_figures import SOCKET_NAME
 
-SOCKET_NAME: Final = "sql.sock"
 QUERY_TIMEOUT_S: Final = 120.0
 READY_WITHIN_S: Final = 60.0
 """How long a request waits for fresh tables, and again for a session: Spark starts in about 10 s on a quiet machine."""

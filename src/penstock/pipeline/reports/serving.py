@@ -1,13 +1,15 @@
 """Small files for a live page: what gold says of the last minutes, hours and days.
 
 Owns `lake/serving/`: a handful of JSON files of bounded size, each replaced in one step, so that a page may fetch them
-at any moment without asking Spark. Every file has `as_of`, the time that it was made, and otherwise the shape of the
-part of the report it is named after; times are ISO 8601 in UTC.
+at any moment without asking Spark. Every file has `as_of`, the time that it was made, `charts`, those that the report
+draws of it, as figures for plotly.js, and otherwise the shape of the part of the report it is named after; times are
+ISO 8601 in UTC. The server answers `GET /api/v1/analytics/` from them.
 
     now.json         streams that were published in the last minutes, and the incidents of the last hour
     audience.json    viewers by stream, the last day
     quality.json     startup, stalls and failures, the last day
     health.json      bitrate and verdict by stream, the last day, with incidents
+    incidents.json   the same incidents alone, for those who want no curves
     usage.json       bytes and viewer-minutes by stream and by day, the last 31 days
     recordings.json  the newest recordings
 """
@@ -15,20 +17,29 @@ part of the report it is named after; times are ISO 8601 in UTC.
 import json
 from datetime import datetime, timedelta
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.pipeline.lake.arrow_lake import ArrowLake, Span
 from penstock.pipeline.lake.storage import Storage
+from penstock.pipeline.reports.charts import Figure, charts
 from penstock.pipeline.reports.gather import NEEDED_TABLES, gather
 from penstock.pipeline.reports.report import to_json
-
-FOLDER: Final = "serving"
+from penstock.pipeline_figures import SERVING_FOLDER
 
 MAX_STREAMS: Final = 20_000
 MAX_ROWS: Final = 5_000_000
 """Both are of the last day, all of which is read into memory, by a pipeline that should stay small beside a server."""
+_CHARTS: Final = {
+    "audience": ("audience",),
+    "quality": ("startup", "stalls"),
+    "health": ("health", "bitrate"),
+    "usage": ("usage",),
+    "recordings": ("recordings",),
+}
+"""The charts of each file, by their names in the report."""
 _LIVE: Final = timedelta(minutes=3)
 """A stream whose newest minute is older is not live. Covers the delay of landing and of a run."""
 _RECENT: Final = timedelta(hours=1)
@@ -44,8 +55,8 @@ def write_serving(storage: Storage, as_of: datetime) -> list[str]:
         return []
     files = serving_files(lake, as_of)
     for name, content in files.items():
-        storage.put(f"{FOLDER}/{name}.json", content.encode())
-    return [f"{FOLDER}/{name}.json" for name in files]
+        storage.put(f"{SERVING_FOLDER}/{name}.json", content.encode())
+    return [f"{SERVING_FOLDER}/{name}.json" for name in files]
 
 
 def serving_files(lake: ArrowLake, as_of: datetime) -> dict[str, str]:
@@ -55,13 +66,12 @@ def serving_files(lake: ArrowLake, as_of: datetime) -> dict[str, str]:
         name: lake.read(name, Span(as_of - _MONTH, None)) for name in ("gold.usage", "gold.recordings", "gold.archive")
     }
     report = gather({**day, **month}, as_of, as_of - _DAY)
+    parts = {name: json.loads(to_json(getattr(report, name))) for name in _CHARTS}
+    parts["incidents"] = {name: parts["health"][name] for name in ("incidents", "incidents_left_out")}
+    drawn = charts(report, ZoneInfo("UTC"))
     return {
         "now": json.dumps(_now(day, as_of), ensure_ascii=False),
-        "audience": _stamped(report.audience, as_of),
-        "quality": _stamped(report.quality, as_of),
-        "health": _stamped(report.health, as_of),
-        "usage": _stamped(report.usage, as_of),
-        "recordings": _stamped(report.recordings, as_of),
+        **{name: _stamped(part, _drawn_of(name, drawn), as_of) for name, part in parts.items()},
     }
 
 
@@ -94,8 +104,12 @@ def _newest_minutes(table: pa.Table, as_of: datetime) -> dict[tuple[str, str], d
     return {(row["app"], row["stream"]): row for row in rows}
 
 
-def _stamped(part: Any, as_of: datetime) -> str:
-    return json.dumps({"as_of": _iso(as_of), **json.loads(to_json(part))}, ensure_ascii=False)
+def _drawn_of(name: str, drawn: dict[str, Figure]) -> dict[str, Figure]:
+    return {chart: drawn[chart] for chart in _CHARTS.get(name, ()) if chart in drawn}
+
+
+def _stamped(part: dict[str, Any], drawn: dict[str, Figure], as_of: datetime) -> str:
+    return json.dumps({"as_of": _iso(as_of), **part, "charts": drawn}, ensure_ascii=False)
 
 
 def _iso(at: datetime) -> str:

@@ -92,6 +92,32 @@ def test_quality_is_told_for_every_value_with_a_score(spark: SparkSession) -> No
     assert ("long", "all", "all") in found_rows
 
 
+WATCHED_BY = [
+    view(1, player_beacons=9, player_startup_ms=300, player_played_ms=9000, player_stalls=2, player_stalled_ms=1000),
+    view(2, player_beacons=1, player_startup_ms=401, player_latency_ms=700, player_dropped_frames=5),
+    view(3, player_beacons=1),
+    view(4),
+    view(5, stream="y"),
+]
+
+
+def test_what_players_told_is_summed_up_beside_what_the_server_counted(spark: SparkSession) -> None:
+    views = rows(spark, "silver.views", WATCHED_BY)
+    counts = histogram_hours(
+        views, rows(spark, "rollup.view_minutes", []), rows(spark, "rollup.view_lags", []), NO_DIMENSIONS
+    )
+    found = view_quality(views, counts, NO_DIMENSIONS).where("dimension = 'all'")
+    columns = tuple(name for name in found.columns if name.startswith("player_"))
+    assert columns == (
+        *("player_views", "player_startup_ms", "player_played_ms", "player_stalls", "player_stalled_ms"),
+        *("player_stall_ratio", "player_latency_ms", "player_dropped_frames"),
+    )
+    assert told(found, "stream", "views", "score", *columns) == [
+        ("x", 4, 100.0, 3, 350, 9000, 2, 1000, 0.1, 700, 5),
+        ("y", 1, 100.0, *(None,) * 8),
+    ]
+
+
 def test_percentiles_and_scores_do_not_depend_on_the_order_of_rows(spark: SparkSession) -> None:
     frames = given(spark)
     views, counts = frames[0], histogram_hours(*frames, NO_DIMENSIONS)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.lake.table_columns import VIEW_MINUTES
+from penstock.pipeline.lake.table_columns import VIEW_MINUTES, VIEWS
 from penstock.pipeline.transforms.histograms import bucket_of
 from penstock.pipeline.transforms.silver.views import views
 from tests.pipeline.bronze_rows import (
@@ -121,6 +121,16 @@ FACTS = [
     ),
     played("play_stopped", 60, 4 * MINUTE, reason="no such stream", viewer_key="v:bob", stream="nowhere", **IN_SPRING),
 ]
+BEACONS = [
+    played("view_beacon", 3, SECOND, view_seq=1, startup_ms=1300, latency_ms=400, stalls=0, stalled_ms=0, played_ms=0),
+    played("view_beacon", 5, 50 * SECOND, view_seq=1, startup_ms=1300, latency_ms=501, stalls=1, stalled_ms=700),
+    # After its end, and it has lost count of its stalls.
+    played("view_beacon", 11, 130 * SECOND, view_seq=1, played_ms=99_000, dropped_frames=2),
+    # It tells nothing but that it is there.
+    played("view_beacon", 22, MINUTE, view_seq=20),
+    # Of a view of which nothing else was told.
+    played("view_beacon", 71, MINUTE, view_seq=70, stalls=3),
+]
 LATE_STOP = played("play_stopped", 8, -2 * SECOND, view_seq=1, boot_id=LOST, startup_us=70, reason="done")
 
 Rows = dict[str, dict[str, Any]]
@@ -131,7 +141,8 @@ def computed(spark: SparkSession, facts: list[Row], minutes: Iterable[tuple[Any,
     boots = spark.createDataFrame(BOOTS, "boot_key bigint, server_id string, boot_id string, is_lost boolean")
     seen = table(spark, "rollup.view_minutes", minutes).repartition(partitions)
     lags = table(spark, "rollup.view_lags", LAGS).repartition(partitions)
-    frame = views(plays, seen, lags, boots)
+    beacons = bronze(spark, BEACONS).repartition(partitions)
+    frame = views(plays, seen, lags, beacons, boots)
     assert_is_table(frame, "silver.views")
     rows = frame.collect()
     assert len(rows) == len({row.view_id for row in rows})
@@ -191,6 +202,13 @@ def test_a_view_is_one_row_from_its_start_to_its_stop(rows: Rows) -> None:
         "rtt_us": 1049,
         "rtt_us_max": 1500,
         "retransmits": 3,
+        "player_beacons": 3,
+        "player_startup_ms": 1300,
+        "player_played_ms": 99_000,
+        "player_stalls": 1,
+        "player_stalled_ms": 700,
+        "player_latency_ms": 450,
+        "player_dropped_frames": 2,
         "is_estimated": False,
     }
 
@@ -249,6 +267,20 @@ def test_neither_order_nor_partitions_change_a_row(rows: Rows, rows_later: Rows)
     assert {name: row for name, row in rows.items() if name not in corrected} == {
         name: row for name, row in rows_later.items() if name not in corrected
     }
+
+
+PLAYER = tuple(column.name for column in VIEWS if column.name.startswith("player_"))
+
+
+def test_what_no_player_told_is_null(rows: Rows) -> None:
+    assert of(rows["a-b2-20"], *PLAYER) == (1, None, None, None, None, None, None)
+    for untold in ("a-b1-1", "a-b2-30", "a-b2-60"):
+        assert of(rows[untold], *PLAYER) == (None,) * 7
+
+
+def test_nothing_is_a_view_by_what_a_player_tells_alone(rows: Rows) -> None:
+    assert "a-b2-70" not in rows
+    assert of(rows["a-b2-1"], "last_seen_at", "ended_at") == (clock("20:01:40"), clock("20:01:40"))
 
 
 @pytest.mark.parametrize("view_id", ["a-b2-1", "a-b2-40", "a-b2-60"])

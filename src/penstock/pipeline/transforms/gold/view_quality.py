@@ -7,6 +7,8 @@ The score starts at 100 and loses up to these points, in proportion:
     35 for stalls: all 35 at 10 % of the watch time
     15 for drops: all 15 at 10 % of the bytes
 
+What players told has columns of its own and no part in the score, since not all of them tell anything.
+
 Percentiles are by nearest rank, and read from `rollup.histogram_hours`. Of each dimension the values that most views of
 the stream and hour began with have rows of their own, and the others one together.
 """
@@ -31,6 +33,15 @@ _SUMS: Final = (
     "stalled_us",
     "bytes_sent",
     "skipped_bytes",
+    "player_views",
+    "player_startup_ms",
+    "player_startups",
+    "player_played_ms",
+    "player_stalls",
+    "player_stalled_ms",
+    "player_latency_ms",
+    "player_latencies",
+    "player_dropped_frames",
 )
 _COUNTED: Final = ("metric", "bucket", "count")
 FAILED_WEIGHT: Final = 30
@@ -52,7 +63,7 @@ def view_quality(views: DataFrame, histograms: DataFrame, dimensions: Dimensions
     sums = _sums(views, dimensions)
     shown_keys = sums.select("value_key", "hour_us", _shown_key())
     summed = _shown_together(sums).join(_percentiles(histograms, shown_keys), ["shown_key", "hour_us"], "left")
-    skipped, sent = F.col("skipped_bytes"), F.col("bytes_sent")
+    skipped, sent, stood_ms = F.col("skipped_bytes"), F.col("bytes_sent"), F.col("player_stalled_ms")
     return summed.select(
         "app",
         "stream",
@@ -74,6 +85,14 @@ def view_quality(views: DataFrame, histograms: DataFrame, dimensions: Dimensions
         "skipped_bytes",
         _share(skipped, sent + skipped).alias("drop_rate"),
         score().alias("score"),
+        "player_views",
+        whole(F.col("player_startup_ms"), F.col("player_startups")).alias("player_startup_ms"),
+        "player_played_ms",
+        "player_stalls",
+        "player_stalled_ms",
+        (stood_ms / F.nullif(F.col("player_played_ms") + stood_ms, F.lit(0))).alias("player_stall_ratio"),
+        whole(F.col("player_latency_ms"), F.col("player_latencies")).alias("player_latency_ms"),
+        "player_dropped_frames",
     )
 
 
@@ -111,7 +130,11 @@ def _sums(views: DataFrame, dimensions: Dimensions) -> DataFrame:
         "failed_starts": F.col("is_failed_start"),
         "exits_before_picture": F.col("is_exit_before_picture") & ~F.col("is_failed_start"),
     }
-    amounts = {name: condition.cast("bigint") for name, condition in one_if.items()}
+    # Null where no player told anything, so that their sums are too.
+    told = {"player_views": "beacons", "player_startups": "startup_ms", "player_latencies": "latency_ms"}
+    amounts = {name: condition.cast("bigint") for name, condition in one_if.items()} | {
+        name: F.when(F.col(f"player_{each}").isNotNull(), F.lit(1).cast("bigint")) for name, each in told.items()
+    }
     summed = (
         views.select(
             start_us(F.unix_micros("started_at"), HOUR_US).alias("hour_us"),

@@ -3,6 +3,8 @@
 rollup.view_minutes has the views and their counters; play facts say who watched, and how it started and ended. A view
 without play_stopped is open until its server is lost; then it ended with its newest fact. A stop that lands later
 corrects the row, because the row is computed again. A play that never started is a row too, named by its play_stopped.
+
+What its player told stands beside what the server counted, in columns of its own: players may be wrong, and lie.
 """
 
 from typing import Final
@@ -28,20 +30,30 @@ _VIEWER: Final = (
     "viewer_key",
 )
 _DESCRIBED: Final = _VIEWER[1:-1]
+_PLAYER: Final = (
+    "player_beacons",
+    "player_startup_ms",
+    "player_played_ms",
+    "player_stalls",
+    "player_stalled_ms",
+    "player_latency_ms",
+    "player_dropped_frames",
+)
 _STOPPED: Final = (*_VIEWER, "at_us", "startup_us", "reason")
 
 
-def views(plays: DataFrame, minutes: DataFrame, lags: DataFrame, boots: DataFrame) -> DataFrame:
+def views(plays: DataFrame, minutes: DataFrame, lags: DataFrame, beacons: DataFrame, boots: DataFrame) -> DataFrame:
     """One row per view in `minutes`, and one per play_stopped without a view.
 
-    Takes the view minutes of each view over all its hours, and the lags and play facts (with `kind`) about them; rows
-    about other views do no harm. `boots` has every boot of the facts, and whether it is lost.
+    Takes the view minutes of each view over all its hours, and the lags, play facts (with `kind`) and beacons about
+    them; rows about other views do no harm. `boots` has every boot of the facts, and whether it is lost.
     """
     started, shown, stopped = (plays.where(F.col("kind") == kind) for kind in PLAY_KINDS)
     has_view = F.col("view_seq").isNotNull()
     let_in = (
         _seen(minutes)
         .join(_lags(lags), VIEW_KEYS, "left")
+        .join(_told_by_players(beacons), VIEW_KEYS, "left")
         .join(_prefixed(started, "start", _VIEWER), VIEW_KEYS, "left")
         .join(shown.select(*VIEW, "startup_us"), VIEW_KEYS, "left")
         .join(_prefixed(stopped.where(has_view), "stop", _STOPPED), VIEW_KEYS, "left")
@@ -91,6 +103,7 @@ def _let_in_rows(let_in: DataFrame) -> DataFrame:
         whole(F.col("rtt_us_sum"), F.col("rtt_samples")).alias("rtt_us"),
         "rtt_us_max",
         F.when(has_samples, F.col("retransmits")).alias("retransmits"),
+        *_PLAYER,
         (~is_stopped).alias("is_estimated"),
     )
 
@@ -126,7 +139,7 @@ def _failed_rows(stopped: DataFrame) -> DataFrame:
         *(none.alias(name) for name in ("lag_ms_p50", "lag_ms_p95", "lag_ms_max")),
         F.lit(0).cast("bigint").alias("stalled_us"),
         F.lit("none").alias("stall_source"),
-        *(none.alias(name) for name in ("rtt_us", "rtt_us_max", "retransmits")),
+        *(none.alias(name) for name in ("rtt_us", "rtt_us_max", "retransmits", *_PLAYER)),
         F.lit(False).alias("is_estimated"),
     )
 
@@ -151,6 +164,21 @@ def _lags(lags: DataFrame) -> DataFrame:
         lags.where(F.col("bucket") > 0)
         .groupBy(*VIEW_KEYS)
         .agg(F.expr(f"sort_array(flatten({repeated}))").alias("lag_buckets"))
+    )
+
+
+def _told_by_players(beacons: DataFrame) -> DataFrame:
+    """One row per view of which a player told anything. Counters go on, so their largest value is the last one."""
+    counters = ("played_ms", "stalls", "stalled_ms", "dropped_frames")
+    return (
+        beacons.where(F.col("view_seq").isNotNull())
+        .groupBy(*VIEW_KEYS)
+        .agg(
+            F.count("*").alias("player_beacons"),
+            F.min("startup_ms").alias("player_startup_ms"),
+            whole(F.sum("latency_ms"), F.count("latency_ms")).alias("player_latency_ms"),
+            *(F.max(name).alias(f"player_{name}") for name in counters),
+        )
     )
 
 
