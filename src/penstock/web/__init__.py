@@ -1,1 +1,1 @@
-"""The web process: answers over HTTP, by asyncio. No media, and no way to a media loop."""
+"""The web process: answers over HTTP, by asyncio. No live media, and no way to a media loop."""

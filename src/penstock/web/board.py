@@ -5,7 +5,7 @@ ready. Nobody is asked: a worker that does not tell is taken for one that hangs.
 """
 
 from collections import Counter
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,16 @@ from penstock.web.metrics import ServerFigures
 
 STALE_AFTER_S: Final = 5.0
 """Workers tell once a second."""
+
+
+class WorkerState(NamedTuple):
+    """One worker as it was last told of."""
+
+    worker: int
+    pid: int
+    is_silent: bool
+    """Whether it should have told something since."""
+    figures: Figures
 
 
 class Board:
@@ -86,6 +96,20 @@ class Board:
         if self._is_draining:
             return "draining"
         return "ready" if self.refusal(now) is None else "not ready"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Of the processes that are known and are no workers, by what they are."""
+        supervisor = {} if self._supervisor_pid is None else {"supervisor": self._supervisor_pid}
+        return {**supervisor, "web": self._own_pid}
+
+    def workers(self, now: float) -> list[WorkerState]:
+        """Those that are there, by their numbers."""
+        return [
+            WorkerState(worker, self._pids[worker], now - self._told_at[worker] > STALE_AFTER_S, figures)
+            for worker, figures in self._sum.workers.items()
+            if worker in self._pids
+        ]
 
     def server_figures(self) -> ServerFigures:
         """All that is told of it now."""

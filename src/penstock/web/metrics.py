@@ -33,20 +33,27 @@ _GAUGES = {
     "publishers": "Streams that somebody publishes now",
     "viewers": "Viewers of all streams",
     "streams": "Streams, those that wait for their publisher to come back with them",
+    "pulls": "Streams that are fetched from other servers, or asked for there",
     "flush_grid_seconds": "The grid on which load has forced streams to be sent; 0 while each video frame is",
     "log_bytes": "Memory that the logs of all streams hold",
     "log_budget_bytes": "Memory that they may hold",
+    "pushes_live": "Streams that other servers are sent",
+    "pushes_failing": "Streams that other servers should be sent, and are not",
     "recorder_backlog_bytes": "What the recorder has yet to write",
     "facts_pending_bytes": "Facts that wait for the disk",
 }
 _COUNTERS = {
-    "received_bytes": "Bytes received on RTMP connections",
+    "received_bytes": "Bytes received on RTMP connections, those of pulls with them",
     "sent_bytes": "Bytes sent on RTMP connections",
     "media_messages": "Audio, video and data messages of publishers",
     "viewer_skips": "Times that a viewer fell behind and skipped to a key frame",
     "slow_viewers_closed": "Viewers that were closed because they took nothing",
     "follower_resumes": "Times that a worker which follows another's streams had to go on at a newer place",
     "protocol_violations": "Connections that were closed because the peer broke RTMP",
+    "push_failures": "Times that another server could not be reached, refused a stream or was lost",
+    "push_sent_bytes": "Bytes sent to other servers",
+    "pull_misses": "Pulls that came to nothing, since the origin did not have the stream or was not there",
+    "pull_losses": "Connections of pulls that were lost or could not be opened",
     "recorder_dropped_messages": "Messages that are missing in recordings",
     "facts_written": "Facts written",
     "facts_dropped": "Facts lost because the disk stalled",
@@ -92,13 +99,24 @@ class _FiguresCollector(Collector):
         self.server = ServerFigures(Figures())
         self.pipeline: PipelineFigures | None = None
         self.live = LiveFigures([], {}, {})
+        self.dropped_beacons: Mapping[str, int] = {}
 
     def collect(self) -> Iterator[Metric]:
         yield from self._of_server(self.server.total)
+        yield self._of_beacons(self.server.total)
         yield from self._of_streams(self.live)
         yield from self._of_workers(self.server.workers)
         if self.pipeline is not None:
             yield from self._of_pipeline(self.pipeline)
+
+    def _of_beacons(self, figures: Figures) -> Metric:
+        beacons = CounterMetricFamily("penstock_beacons", "What players told of their views", labels=["result"])
+        dropped = self.dropped_beacons
+        beacons.add_metric(["told"], figures.beacons_told)
+        beacons.add_metric(["unknown"], figures.beacons_unknown + dropped.get("unknown", 0))
+        beacons.add_metric(["limited"], figures.beacons_limited + dropped.get("limited", 0))
+        beacons.add_metric(["malformed"], dropped.get("malformed", 0))
+        return beacons
 
     def _of_streams(self, live: LiveFigures) -> Iterator[Metric]:
         for name, text in _STREAM_GAUGES.items():
@@ -168,11 +186,16 @@ class Exposition:
         self._registry.register(self._processes)
 
     def render(
-        self, server: ServerFigures, pipeline: PipelineFigures | None = None, live: LiveFigures | None = None
+        self,
+        server: ServerFigures,
+        pipeline: PipelineFigures | None = None,
+        live: LiveFigures | None = None,
+        dropped_beacons: Mapping[str, int] | None = None,
     ) -> bytes:
         """The text that Prometheus reads. Without figures of a pipeline none are in it."""
         self._collector.server = server
         self._collector.live = live or LiveFigures([], {}, {})
         self._collector.pipeline = pipeline
+        self._collector.dropped_beacons = dropped_beacons or {}
         self._processes.pids = server.pids
         return generate_latest(self._registry)

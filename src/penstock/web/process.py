@@ -19,7 +19,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from penstock.certificates import ReloadableTls
 from penstock.config import Config
 from penstock.control import messages
-from penstock.control.live import AccessQuestion, Live, WorkerToWeb
+from penstock.control.live import AccessQuestion, Live, LivePushes, WorkerToWeb
 from penstock.control.messages import (
     Alive,
     Entrance,
@@ -37,6 +37,7 @@ from penstock.logs import configure_logs, get_logger
 from penstock.web.access.desk import AccessDesk
 from penstock.web.api.orders import LinkOrders
 from penstock.web.asgi import App
+from penstock.web.beacons import Beacons
 from penstock.web.board import Board
 from penstock.web.hooks.hooks import Hooks
 from penstock.web.http_connections import HttpConnections, refuse
@@ -44,9 +45,11 @@ from penstock.web.link import Link, decoder_of
 from penstock.web.live.figures import live_figures
 from penstock.web.live.happenings import Happenings, Now
 from penstock.web.own_port import OwnPort
+from penstock.web.page.site import with_page
 from penstock.web.routes import OperatorRoutes
 from penstock.web.self_test import complaint_of
 from penstock.web.site import Site, beside_api
+from penstock.web.watch.site import with_watch
 
 if TYPE_CHECKING:
     from penstock.web.api.service import ApiService
@@ -176,6 +179,9 @@ class WebProcess:
             case Live():
                 if serving is not None:
                     serving.happenings.receive(worker, message, _now())
+            case LivePushes():
+                if serving is not None:
+                    serving.happenings.pushes.receive(worker, message.pushes)
             case AccessQuestion():
                 if serving is not None:
                     self._start(self._answer(serving, self._workers[worker], message))
@@ -239,11 +245,14 @@ class _Serving:
             time.monotonic,
             config.server.data_dir,
             look_at_streams=lambda: live_figures(self.happenings),
+            look_at_beacons=lambda: self.beacons.counts,
         )
         self.hooks = Hooks(config, self.happenings)
         self.api = _api_of(config, welcome, self.board, self.hooks, self.happenings, orders=orders)
         site = Site(routes.routes())
-        self._site = site if self.api is None else beside_api(site, self.api.app)
+        pages = with_watch(config, site if self.api is None else with_page(site))
+        self.beacons = Beacons(orders.to_worker, time.monotonic, pages)
+        self._site: App = self.beacons if self.api is None else beside_api(self.beacons, self.api.app)
         self._http = config.http
         self.connections = HttpConnections(_behind_proxies(self._site, config), time.monotonic)
         self._own_port: OwnPort | None = None

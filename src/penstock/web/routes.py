@@ -6,7 +6,7 @@ leaves, in another thread, since disks may hang.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 
@@ -41,13 +41,17 @@ class OperatorRoutes:
         data_dir: Path,
         *,
         look_at_streams: Callable[[], LiveFigures | None] = lambda: None,
+        look_at_beacons: Callable[[], Mapping[str, int]] = dict,
         read_pipeline: Callable[[Path], PipelineFigures | None] = read_pipeline_figures,
     ) -> None:
-        """`data_dir` is where a pipeline leaves its figures; `look_at_streams` tells those of single streams."""
+        """`data_dir` is where a pipeline leaves its figures; `look_at_streams` tells those of single streams,
+        `look_at_beacons` how many of players' beacons were dropped here, and why.
+        """
         self._board = board
         self._clock = clock
         self._data_dir = data_dir
         self._look_at_streams = look_at_streams
+        self._look_at_beacons = look_at_beacons
         self._read_pipeline = read_pipeline
         self._exposition = Exposition()
         self._rendering = asyncio.Lock()
@@ -73,7 +77,7 @@ class OperatorRoutes:
             if now >= self._rendered_until:
                 pipeline = await self._pipeline_figures()
                 self._rendered = self._exposition.render(
-                    self._board.server_figures(), pipeline, self._look_at_streams()
+                    self._board.server_figures(), pipeline, self._look_at_streams(), self._look_at_beacons()
                 )
                 self._rendered_until = now + _RENDERED_FOR_S
         return Answer(HTTPStatus.OK, self._rendered, CONTENT_TYPE_LATEST)

@@ -38,7 +38,7 @@ class Site:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        has_body = _has_body(scope)
+        has_body = brings_body(scope)
         answer = await self._answer(scope, has_body=has_body)
         headers = [
             (b"date", formatdate(usegmt=True).encode()),
@@ -60,7 +60,7 @@ class Site:
             return plain(HTTPStatus.METHOD_NOT_ALLOWED)
         if has_body:
             return plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        handler = self._routes.get(_path_of(scope))
+        handler = self._routes.get(path_of(scope))
         if handler is None:
             return plain(HTTPStatus.NOT_FOUND)
         try:
@@ -74,7 +74,7 @@ def beside_api(site: App, api: App) -> App:
     """What is below /api for one application, everything else for the other, which knows no WebSockets."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        path = _path_of(scope)
+        path = path_of(scope)
         if path == "/api" or path.startswith("/api/"):
             await api({**scope, "path": path}, receive, send)
         elif scope["type"] == "websocket":
@@ -90,9 +90,18 @@ def plain(status: HTTPStatus) -> Answer:
     return Answer(status, f"{status.phrase}\n".encode())
 
 
-def _path_of(scope: Scope) -> str:
+def path_of(scope: Scope) -> str:
     """Without scheme and host, which a client may put in front of it (RFC 9112, section 3.2.2)."""
-    path: str = scope["path"]
+    return _without_host(scope["path"])
+
+
+def written_path_of(scope: Scope) -> str:
+    """The same before it is decoded, where `a%2Fb` is one segment."""
+    written: bytes = scope["raw_path"]
+    return _without_host(written.decode("ascii", "surrogateescape"))
+
+
+def _without_host(path: str) -> str:
     if path.startswith("/"):
         return path
     _, _, rest = path.partition("://")
@@ -100,7 +109,8 @@ def _path_of(scope: Scope) -> str:
     return slash + rest
 
 
-def _has_body(scope: Scope) -> bool:
+def brings_body(scope: Scope) -> bool:
+    """Whether a request has one, by its headers."""
     headers = dict(scope["headers"])
     return b"transfer-encoding" in headers or headers.get(b"content-length", b"0").strip(b"0") != b""
 

@@ -19,6 +19,7 @@ from penstock.control.live import (
     VideoTrack,
     WebToWorker,
 )
+from penstock.web.access.links import Links
 from penstock.web.api.app import Api
 from penstock.web.api.block_list import BlockList
 from penstock.web.api.catalogue import Catalogue
@@ -27,10 +28,14 @@ from penstock.web.api.context import ApiContext, Identity
 from penstock.web.api.guard import GuardSettings
 from penstock.web.board import Board
 from penstock.web.live.happenings import Happenings
+from penstock.web.programs.launcher import Launcher
+from penstock.web.programs.test_pattern import TestPattern
+from penstock.web.pushes.push_list import PushList
 
 TOKENS = {"read": "r" * 32, "operate": "o" * 32, "admin": "a" * 32}
 KEYS = tuple(role_line(f"{role}er", role, token) for role, token in TOKENS.items())  # type: ignore[arg-type]
 NOW = 1_790_000_000.0
+LINK_SECRET = b"a secret of this life"
 OPENED_AT_US = 1_789_999_990_250_000
 
 
@@ -57,7 +62,7 @@ def view(view_id: str, stream: str = "a", **values: Any) -> LiveView:
 
 
 def stream(name: str = "a", app: str = "live", *, is_waiting: bool = False, **values: Any) -> LiveStreamState:
-    publisher = LivePublisher("p1", "c1", "192.0.2.1:5000", "rtmp", "OBS", "studio")
+    publisher = LivePublisher("p1", "c1", "192.0.2.1:5000", "rtmp", "OBS", "studio", "key")
     fields: dict[str, Any] = {
         "started_at_us": OPENED_AT_US,
         "publisher": None if is_waiting else publisher,
@@ -126,6 +131,7 @@ class Caller:
         self.board = Board(2, own_pid=1)
         self.catalogue = Catalogue(folder)
         self.blocks = BlockList(folder, lambda: self.time, self.told.append)
+        self.pushes = PushList(folder, self.told.append)
         self.config = ConfigView(config or Config())
         self.context = ApiContext(
             Identity("edge-1", "life", "1.2.3", OPENED_AT_US, 2),
@@ -133,10 +139,13 @@ class Caller:
             self.happenings,
             self.catalogue,
             self.blocks,
+            self.pushes,
             self.config,
             self.orders,
             lambda: self.time,
             lambda: self.time,
+            Links(LINK_SECRET, lambda: self.time),
+            TestPattern(Launcher(), {}, lambda: self.time),
         )
         self.api = Api(self.context, settings or GuardSettings(keys=KEYS))
 

@@ -31,6 +31,8 @@ def test_a_stream_is_told_whole(tmp_path: Path) -> None:
             "protocol": "rtmp",
             "client": "OBS",
             "auth_subject": "studio",
+            "rule": "key",
+            "pulled_from": None,
         },
         "video": {"codec": "H.264", "width": 1280, "height": 720},
         "audio": {"codec": "AAC", "sample_rate_hz": 48_000, "channels": 2},
@@ -46,6 +48,7 @@ def test_a_stream_is_told_whole(tmp_path: Path) -> None:
         "worker": 1,
         "verdict": "not sampled yet",
         "advice": [],
+        "left_out": [],
     }
 
 
@@ -313,7 +316,10 @@ CHANGES = [
     ("POST", "/blocks", "operate"),
     ("DELETE", "/blocks/x", "operate"),
     ("POST", "/config/check", "operate"),
+    ("POST", "/analytics/refresh", "operate"),
     ("DELETE", "/recordings/r-1", "admin"),
+    ("POST", "/pushes", "admin"),
+    ("DELETE", "/pushes/yt", "admin"),
     ("POST", "/config/reload", "admin"),
     ("POST", "/drain", "admin"),
 ]
@@ -335,8 +341,23 @@ def test_every_route_that_changes_something_needs_a_role(tmp_path: Path) -> None
     paths = make_app(Caller(tmp_path).context).openapi()["paths"]
     operations = [(method, each) for methods in paths.values() for method, each in methods.items()]
     reading = [each["operationId"] for _, each in operations if each["description"].endswith("Role: read.")]
-    assert reading == [each["operationId"] for method, each in operations if method == "get"]
-    assert [each["security"] for method, each in operations if method != "get"] == [[{"token": []}]] * len(CHANGES)
+    # A link changes nothing but who may see what its maker may see; the test stream asks for a role by itself.
+    gets = [each["operationId"] for method, each in operations if method in ("get", "head")]
+    assert sorted(reading) == sorted([*gets, "make_link", "start_test_stream", "end_test_stream"])
+    changing = [each for _, each in operations if each["operationId"] not in reading]
+    assert [each["security"] for each in changing] == [[{"token": []}]] * len(CHANGES)
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+def test_the_test_stream_is_for_readers_where_anybody_may_publish_and_else_for_operators(
+    tmp_path: Path, method: str
+) -> None:
+    rules = Config.model_validate({"access": {"live": {"publish": ["open"]}}})
+    closed, path = Caller(tmp_path / "closed", config=rules), "/api/v1/test-stream"
+    assert closed.ask(path, method, role=None).status_code == 401
+    assert closed.ask(path, method, role="read").json()["detail"] == "This needs the role operate."
+    assert closed.ask(path, method, role="operate").status_code in (404, 409)
+    assert Caller(tmp_path / "open").ask(path, method, role=None).status_code in (404, 409)
 
 
 def test_what_is_not_there_is_a_problem_too(tmp_path: Path) -> None:
@@ -358,3 +379,12 @@ def test_the_page_shows_every_operation_and_has_no_script(tmp_path: Path) -> Non
     assert [path for path in paths if f"<code>{path}</code>" not in page] == []
     assert ("<script" in page, "http://127.0.0.1:8080/api/v1/streams" in page) == (False, True)
     assert "script-src" not in caller.ask("/api").headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(("role", "name"), [("read", "reader"), ("operate", "operateer"), ("admin", "adminer")])
+def test_a_caller_is_told_who_it_is(tmp_path: Path, role: str, name: str) -> None:
+    assert Caller(tmp_path).json("/caller", role=role) == {"name": name, "role": role}
+
+
+def test_a_reader_on_this_machine_has_no_name(tmp_path: Path) -> None:
+    assert Caller(tmp_path).json("/caller", role=None) == {"name": None, "role": "read"}

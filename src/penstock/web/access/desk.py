@@ -66,7 +66,8 @@ class AccessDesk:
         if edition not in ("", self._policy.edition):
             # What came in the last moment counts: a reload may take long, when it imports what verifies tokens.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._reloaded.wait(), self._reload_s)
+                async with asyncio.timeout(self._reload_s):
+                    await self._reloaded.wait()
         return edition in ("", self._policy.edition)
 
     async def _close_retired(self) -> None:

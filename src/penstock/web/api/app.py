@@ -12,18 +12,47 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from penstock import __version__
+from penstock.web.access.links import takes_links
 from penstock.web.api.answers import json_answer
 from penstock.web.api.context import ApiContext
 from penstock.web.api.guard import Guard, GuardSettings, RequiredRole
 from penstock.web.api.page import PAGE_HEADERS, render_page
 from penstock.web.api.problems import ProblemDetails, described, handle_problems
-from penstock.web.api.routes import blocks, config, connections, incidents, recordings, server, streams, viewers
+from penstock.web.api.routes import (
+    access,
+    analytics,
+    blocks,
+    config,
+    connections,
+    incidents,
+    links,
+    pushes,
+    recordings,
+    server,
+    streams,
+    test_stream,
+    viewers,
+)
 from penstock.web.api.tokens import Role
 from penstock.web.api.wrong_tokens import WrongTokens
 from penstock.web.asgi import App, Receive, Scope, Send
 
 PREFIX: Final = "/api/v1"
-_RESOURCES: Final = (server, streams, connections, viewers, recordings, blocks, config, incidents)
+_RESOURCES: Final = (
+    server,
+    streams,
+    connections,
+    viewers,
+    links,
+    recordings,
+    pushes,
+    access,
+    blocks,
+    config,
+    incidents,
+    analytics,
+    test_stream,
+)
 _REF: Final = "#/components/schemas/{model}"
 _DESCRIPTION: Final = """What a Penstock server does, and orders to it.
 
@@ -38,11 +67,12 @@ class Api:
         """`more` are routes of other parts, below the same prefix."""
         self._app = cast("App", make_app(context, more))
         self._wrong_tokens = WrongTokens(context.clock, context.board.turned_away_here)
-        self._guard = Guard(self._app, settings, self._wrong_tokens)
+        self._is_linked = context.links.admits
+        self._guard = Guard(self._app, settings, self._wrong_tokens, self._is_linked)
 
     def reload(self, settings: GuardSettings) -> None:
         """Other keys, hosts or origins from now on."""
-        self._guard = Guard(self._app, settings, self._wrong_tokens)
+        self._guard = Guard(self._app, settings, self._wrong_tokens, self._is_linked)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, or one WebSocket."""
@@ -84,7 +114,8 @@ def _complete(schema: dict[str, Any], routes: Iterable[APIRoute]) -> None:
     parts = schema["components"]
     problem = ProblemDetails.model_json_schema(ref_template=_REF)
     parts["schemas"] |= {**problem.pop("$defs"), "ProblemDetails": problem}
-    parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    by_link = {"type": "apiKey", "in": "query", "name": "sig", "description": "The query of `POST /links`, with `exp`."}
+    parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}, "link": by_link}
     for route in routes:
         if not route.include_in_schema:
             continue
@@ -93,6 +124,8 @@ def _complete(schema: dict[str, Any], routes: Iterable[APIRoute]) -> None:
             operation = schema["paths"][PREFIX + route.path_format][method.lower()]
             # Reading on this machine may need none.
             operation["security"] = [{"token": []}, *([{}] if role is Role.READ else [])]
+            if takes_links(PREFIX + route.path_format):
+                operation["security"].append({"link": []})
             operation["description"] += f"\n\nRole: {role.name.lower()}."
             if method == "GET":
                 operation["responses"]["304"] = {"description": HTTPStatus.NOT_MODIFIED.phrase}

@@ -13,6 +13,7 @@ from penstock.config import Config
 from penstock.config_access import HookConfig, shown
 from penstock.config_sources import dotted
 from penstock.config_units import FlushGrid
+from penstock.pushes.config import PushConfig
 from penstock.web.hooks.settings import name_of
 
 _DEFAULT: Final = "default"
@@ -55,6 +56,9 @@ def _plain(value: object) -> Any:
             url = None if value.url is None else f"{name_of(value.url)}/…"
             program = None if value.exec is None else [value.exec[0], *("…" for _ in value.exec[1:])]
             return {**_fields(value), "url": url, "exec": program}
+        case PushConfig():
+            # Many put the key of the target behind its address.
+            return {**_fields(value), "url": value.address.shown}
         case BaseModel():
             return _fields(value)
         case Mapping():

@@ -5,18 +5,21 @@ says more than what is so.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, Protocol
 
 from penstock.control.live import WebToWorker
+from penstock.web.access.links import Links
 from penstock.web.api.block_list import BlockList
 from penstock.web.api.catalogue import Catalogue
 from penstock.web.api.config_view import ConfigView
 from penstock.web.api.problems import Problem
 from penstock.web.board import Board
 from penstock.web.live.happenings import Happenings
+from penstock.web.programs.test_pattern import TestPattern
+from penstock.web.pushes.push_list import PushList
 
 _LOOK_S: Final = 0.02
 _DONE_WITHIN_S: Final = 2.0
@@ -31,6 +34,8 @@ class Identity:
     version: str
     started_at_us: int
     workers: int
+    listening: Mapping[str, str] = field(default_factory=dict)
+    """Where it listens, by the names of listeners: HOST:PORT."""
 
 
 class Orders(Protocol):
@@ -58,12 +63,15 @@ class ApiContext:
     happenings: Happenings
     recordings: Catalogue
     blocks: BlockList
+    pushes: PushList
     config: ConfigView
     orders: Orders
     clock: Callable[[], float]
     """Monotonic."""
     now: Callable[[], float]
     """Seconds since 1970."""
+    links: Links
+    test_pattern: TestPattern
 
 
 def ordered(is_sent: bool) -> None:

@@ -81,8 +81,19 @@ def caller_of(connection: HTTPConnection) -> Caller:
 class Guard:
     """An application with this in front of it."""
 
-    def __init__(self, app: App, settings: GuardSettings, wrong_tokens: WrongTokens | None = None) -> None:
-        """`wrong_tokens` outlives a reload; None: there were none yet."""
+    def __init__(
+        self,
+        app: App,
+        settings: GuardSettings,
+        wrong_tokens: WrongTokens | None = None,
+        is_linked: Callable[[Scope], bool] = lambda _: False,
+    ) -> None:
+        """`wrong_tokens` outlives a reload; None: there were none yet.
+
+        `is_linked`: whether a request is by a link that this server made for what it asks. A browser's video and image
+        elements send no headers, so they are let in by that.
+        """
+        self._is_linked = is_linked
         self._app = app
         self._wrong_tokens = wrong_tokens or WrongTokens(time.monotonic)
         self._tokens = Tokens(settings.keys, loopback_reads=settings.loopback_reads)
@@ -132,6 +143,9 @@ class Guard:
         if is_changing and not self._is_own_origin(headers):
             return problem_answer(HTTPStatus.FORBIDDEN, "Pages of that origin may not do this.")
         if scope["path"] in PUBLIC_PATHS:
+            return None
+        if self._is_linked(scope):
+            scope[_CALLER] = Caller(None, Role.READ)
             return None
         address = scope["client"][0] if scope["client"] else None
         caller = self._tokens.caller(headers, address)

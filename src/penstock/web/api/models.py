@@ -26,24 +26,12 @@ class Items(BaseModel, Generic[Item]):
     next_cursor: str | None
 
 
-class Server(BaseModel):
-    """The server as a whole."""
+class Caller(BaseModel):
+    """Who makes a request."""
 
-    server_id: str
-    version: str
-    life_id: str
-    """One life of the supervisor."""
-    state: Literal["ready", "draining", "stopping", "not ready"]
-    complaint: str | None
-    """Why it is not ready, or which worker does not answer."""
-    started_at: datetime
-    workers: Count
-    connections: Count
-    publishers: Count
-    viewers: Count
-    streams: Count
-    received_bytes: Count
-    sent_bytes: Count
+    name: str | None
+    """Of the key; null: a reader on this machine, without one."""
+    role: Literal["read", "operate", "admin"]
 
 
 class Publisher(BaseModel):
@@ -54,6 +42,10 @@ class Publisher(BaseModel):
     protocol: str
     client: str | None
     auth_subject: str | None
+    rule: str | None
+    """What let it in, as in `GET /access`; `server`: a link that this server made."""
+    pulled_from: str | None
+    """The address of the stream at the server that it is pulled from, without keys; null: it is published here."""
 
 
 class Video(BaseModel):
@@ -70,6 +62,13 @@ class Audio(BaseModel):
     codec: str
     sample_rate_hz: int | None
     channels: int | None
+
+
+class LeftOut(BaseModel):
+    """A track that is in a stream and not in what is sent over HTTP."""
+
+    what: str
+    why: str
 
 
 class Stream(BaseModel):
@@ -94,6 +93,8 @@ class Stream(BaseModel):
     worker: int
     verdict: str
     advice: list[str]
+    left_out: list[LeftOut]
+    """Tracks that the formats cannot carry in which it is watched over HTTP now; empty while nobody does."""
 
 
 class Connection(BaseModel):
@@ -126,6 +127,8 @@ class Viewer(BaseModel):
     sent_bytes: Count
     lag_ms: int | None
     skips: Count
+    rule: str | None
+    """What let it in, as in `GET /access`; `server`: a link that this server made."""
     worker: int
 
 
@@ -185,18 +188,20 @@ class Reloaded(BaseModel):
     is_reloaded: Literal[True]
 
 
-class _Order(BaseModel):
+class Order(BaseModel):
+    """What a request brings."""
+
     # What is no number, text or truth is not made one.
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class RecordingSwitch(_Order):
+class RecordingSwitch(Order):
     """Whether a stream is recorded."""
 
     is_recording: bool
 
 
-class _NewBlock(_Order):
+class _NewBlock(Order):
     for_s: Annotated[float, Field(gt=0, le=10 * 365 * 86_400)]
 
 
@@ -222,7 +227,69 @@ class Block(BaseModel):
     ends_at: datetime
 
 
-class DrainOrder(_Order):
+class PushSession(BaseModel):
+    """A stream that is sent to another server."""
+
+    app: str
+    stream: str
+    state: Literal["connecting", "live", "retrying", "stopped"]
+    """`stopped`: it was refused, and is left alone until the stream is over."""
+    started_at: datetime
+    attempts: Count
+    """How often the server was dialled."""
+    last_error: str | None
+    sent_bytes: Count
+    lag_ms: int | None
+    """Null while nothing is sent."""
+    skips: Count
+    """How often the server was too far behind and lost some."""
+    worker: int
+
+
+class Push(BaseModel):
+    """A server that streams are sent on to."""
+
+    name: str
+    streams: list[str]
+    """Patterns of APP/STREAM."""
+    address: str
+    """Without a key."""
+    origin: Literal["configuration", "api"]
+    sessions: list[PushSession]
+
+
+_HOST = r"[A-Za-z0-9](-?[A-Za-z0-9]){0,62}(\.[A-Za-z0-9](-?[A-Za-z0-9]){0,62}){0,8}(:[1-9][0-9]{0,3}|:[1-5][0-9]{4})?"
+_FIXED = r"(/([A-Za-z0-9_.~-]|\{app\})+)"
+_NAMED = r"(/([A-Za-z0-9_.~-]|\{app\}|\{stream\})+)"
+# Narrower than what the configuration takes, so that whatever is as described is an address.
+_STREAM_URL = rf"^rtmps?://{_HOST}{_NAMED}{{2,3}}(\?[A-Za-z0-9_.~=&%+-]*)?$"
+_SERVER_URL = rf"^rtmps?://{_HOST}({_FIXED}{{1,3}}|{_NAMED}{{2,3}}\?[A-Za-z0-9_]+=\{{key\}})$"
+
+
+class _NewPush(Order):
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    streams: Annotated[
+        list[Annotated[str, Field(pattern=r"^[^\s/]+/\S+$", max_length=255)]], Field(min_length=1, max_length=64)
+    ]
+
+
+class NewPush(_NewPush):
+    """A server to send streams to, each under an address of its own or one at a time under one that is written out."""
+
+    url: Annotated[str, Field(pattern=_STREAM_URL, max_length=2048)]
+
+
+class NewKeyedPush(_NewPush):
+    """A server that wants a key. It is given outright, and is never shown again.
+
+    Where the url has no {key}, it names the app, and the key is the name of the stream there.
+    """
+
+    url: Annotated[str, Field(pattern=_SERVER_URL, max_length=2048)]
+    key: Annotated[str, Field(pattern=r"^[!-~]{1,1024}$")]
+
+
+class DrainOrder(Order):
     """How long those who are connected may stay."""
 
     within_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0

@@ -1,6 +1,7 @@
 """The API as a part of the web process: what it is made of, what keeps it current, and what a reload changes.
 
-Owns the parts that only the API has: the catalogue of recordings, the list of blocks, the view of the configuration.
+Owns the parts that only the API has: the catalogue of recordings, the lists of blocks and of
+pushes, the view of the configuration.
 Imported only where the extra `web` is installed.
 """
 
@@ -17,6 +18,7 @@ from penstock import __version__
 from penstock.config import Config
 from penstock.control.messages import Welcome
 from penstock.logs import get_logger
+from penstock.web.access.links import Links
 from penstock.web.api.app import Api
 from penstock.web.api.block_list import BlockList
 from penstock.web.api.catalogue import Catalogue
@@ -27,6 +29,9 @@ from penstock.web.api.orders import LinkOrders, Sender
 from penstock.web.board import Board
 from penstock.web.live.happenings import Happenings
 from penstock.web.process_figures import collect_process
+from penstock.web.programs.launcher import Launcher
+from penstock.web.programs.test_pattern import TestPattern
+from penstock.web.pushes.push_list import PushList
 
 _LOOK_EVERY_S: Final = 0.5
 
@@ -47,18 +52,30 @@ class ApiService:
         self._orders = orders
         self._catalogue = Catalogue(config.recordings_dir)
         self._blocks = BlockList(config.server.data_dir, time.time, orders.to_all_workers)
+        self._pushes = PushList(config.server.data_dir, orders.to_all_workers)
         self._config = ConfigView(config)
-        identity = Identity(config.server.id, welcome.life_id, __version__, _began_at_us(os.getppid()), welcome.workers)
+        identity = Identity(
+            config.server.id,
+            welcome.life_id,
+            __version__,
+            _began_at_us(os.getppid()),
+            welcome.workers,
+            welcome.listening,
+        )
+        self._test_pattern = TestPattern(Launcher(), os.environ, time.time)
         self.context = ApiContext(
             identity,
             board,
             happenings,
             self._catalogue,
             self._blocks,
+            self._pushes,
             self._config,
             orders,
             time.monotonic,
             time.time,
+            Links(welcome.link_secret, time.time),
+            self._test_pattern,
         )
         self.app = Api(self.context, guard_settings(config), more)
 
@@ -75,15 +92,20 @@ class ApiService:
         """A worker is there anew: what it has to know."""
         if self._blocks.blocks():
             worker.send(self._blocks.message())
+        if self._pushes.pushes:
+            worker.send(self._pushes.message())
 
     async def run(self) -> None:
-        """Keep the catalogue current, until cancelled."""
+        """Keep the catalogue current, until cancelled; a test stream ends then."""
         complaint: str | None = None
-        while True:
-            before, complaint = complaint, await asyncio.to_thread(self._look)
-            if complaint not in (None, before):
-                get_logger().warning("recordings cannot be listed", reason=complaint)
-            await asyncio.sleep(_LOOK_EVERY_S)
+        try:
+            while True:
+                before, complaint = complaint, await asyncio.to_thread(self._look)
+                if complaint not in (None, before):
+                    get_logger().warning("recordings cannot be listed", reason=complaint)
+                await asyncio.sleep(_LOOK_EVERY_S)
+        finally:
+            await self._test_pattern.close()
 
     def _look(self) -> str | None:
         try:

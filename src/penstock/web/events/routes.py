@@ -27,7 +27,7 @@ Stream = Annotated[str | None, Query(max_length=1024, description="Events of str
 # Each star costs time to read and to compare, of a loop that answers everybody.
 Kind = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[a-z_]*(\*[a-z_]*){0,4}$")]
 Kinds = Annotated[list[Kind] | None, Query(max_length=32, description="Kinds, or patterns such as publish_*")]
-Samples = Annotated[bool, Query(description="With stream_sample and viewer_sample, which come all the time")]
+Samples = Annotated[bool, Query(description="With samples and beacons of views, which come all the time")]
 BatchMs = Annotated[int, Query(ge=10, le=10_000, description="How long events may wait for others to be sent with")]
 EventId = Annotated[str | None, Query(max_length=256, description="As the header Last-Event-ID, which counts more")]
 EventIdHeader = Annotated[str | None, Header(alias="Last-Event-ID", max_length=256)]

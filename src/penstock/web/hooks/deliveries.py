@@ -99,7 +99,8 @@ class Deliveries:
         due_at = None if is_full else self._lanes.next_due_at
         wait_s = None if due_at is None else max(0.0, due_at - self._clocks.monotonic())
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), wait_s)
+            async with asyncio.timeout(wait_s):
+                await self._changed.wait()
 
     async def _make_room(self) -> None:
         if self._lanes.count <= self._max_waiting:

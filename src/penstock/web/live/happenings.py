@@ -17,9 +17,10 @@ from penstock.web.events.event_log import Event, EventLog
 from penstock.web.incidents.incidents import Incident, Incidents
 from penstock.web.incidents.second import StreamSecond
 from penstock.web.live.publications import Publications
+from penstock.web.live.pushes import LivePushTable
 from penstock.web.live.state import LiveState
 
-SAMPLE_KINDS: Final = frozenset({"stream_sample", "viewer_sample"})
+SAMPLE_KINDS: Final = frozenset({"stream_sample", "viewer_sample", "view_beacon"})
 INCIDENT_STARTED: Final = "incident_started"
 INCIDENT_ENDED: Final = "incident_ended"
 
@@ -54,6 +55,7 @@ class Happenings:
     def __init__(self, server_id: str, boot_id: str) -> None:
         """`boot_id` is that of web: events that it tells by itself are numbered in it."""
         self.state = LiveState()
+        self.pushes = LivePushTable()
         self.log = EventLog(boot_id)
         self.incidents = Incidents(boot_id)
         self.listeners: list[Listener] = []
@@ -84,6 +86,7 @@ class Happenings:
     def worker_lost(self, worker: int, now: Now) -> None:
         """A worker is gone. Its publications are told to end; for connections and views there is a gap."""
         self.state.worker_lost(worker)
+        self.pushes.worker_lost(worker)
         self._has_lost.discard(worker)
         self._tell_stopped(self._publications.missing(worker, set()), now)
         self.log.lose()

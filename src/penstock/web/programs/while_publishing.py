@@ -6,6 +6,7 @@ later each time unless it ran for a while.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
@@ -62,10 +63,10 @@ class WhilePublishing:
             while True:
                 self._changed.clear()
                 self._look()
-                try:
-                    await asyncio.wait_for(self._changed.wait(), _LOOK_S if self._hooks else None)
-                except TimeoutError:
-                    continue
+                # Not wait_for: before Python 3.12 it forgets a cancellation that comes together with the time-out.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_S if self._hooks else None):
+                        await self._changed.wait()
         finally:
             for task in self._running.values():
                 task.cancel()

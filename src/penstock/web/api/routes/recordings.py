@@ -1,4 +1,4 @@
-"""Recorded files: listed, fetched, deleted."""
+"""Recorded files: listed, fetched, played, deleted."""
 
 import asyncio
 import os
@@ -8,12 +8,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.datastructures import Headers
 from starlette.responses import FileResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from penstock.control.live import DeleteRecording
+from penstock.errors import MalformedMedia
 from penstock.web.api import models
 from penstock.web.api.answers import json_answer, rfc3339
 from penstock.web.api.catalogue import RecordedFile
@@ -24,10 +25,22 @@ from penstock.web.api.problems import Problem, described, problem_answer
 from penstock.web.api.tokens import Role
 from penstock.web.exchanges import stay_open
 from penstock.web.live.pages import Page
+from penstock.web.recorded.mp4_answer import CONTENT_TYPE as MP4
+from penstock.web.recorded.mp4_answer import STARTS_AT, Mp4Answer, Mp4Answers
 
 Sort = Annotated[str, sorted_by("id", "app", "stream", "started_at", "duration_ms", "size_bytes", "status")]
 _FIELDS: Final = {"started_at": "started_at_us", "size_bytes": "bytes"}
+FromS = Annotated[
+    float, Query(ge=0, le=10 * 86_400, allow_inf_nan=False, description="Where to begin, in seconds of the recording")
+]
 _CONTENT_TYPE: Final = "video/x-flv"
+_STARTS_AT_HEADER: Final = {
+    STARTS_AT: {
+        "description": "Where in the recording it begins: at the key frame before `from_s`. Its own time begins at 0.",
+        "schema": {"type": "number"},
+    }
+}
+_NO_MEDIA: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE)
 _DELETED_WITHIN_S: Final = 5.0
 _WRONG_RANGES: Final = {
     HTTPStatus.BAD_REQUEST: "Range should be bytes=FIRST-LAST.",
@@ -36,8 +49,9 @@ _WRONG_RANGES: Final = {
 
 
 def router(context: ApiContext) -> APIRouter:
-    """GET /recordings, GET /recordings/{id}/file, DELETE /recordings/{id}."""
+    """GET /recordings, GET /recordings/{id}/file and media.mp4, DELETE /recordings/{id}."""
     routes = APIRouter(tags=["recordings"])
+    answers = Mp4Answers()
     catalogue = context.recordings
     # As it was at the start: workers have a thread that writes and deletes files from then on, or never.
     can_delete = bool(context.config.config.recording.streams)
@@ -95,6 +109,51 @@ def router(context: ApiContext) -> APIRouter:
         if not stay_open(request.scope):
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "Too many answers are under way.")
         return RecordingAnswer(path, media_type=_CONTENT_TYPE, filename=path.name, stat_result=status)
+
+    async def play(recording: str, from_s: float) -> Mp4Answer:
+        found = find(recording)
+        if answers.is_full:
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "Too many recordings are being played.")
+        try:
+            return await answers.begin(catalogue.path_of(found), from_s)
+        except OSError:
+            raise Problem(HTTPStatus.NOT_FOUND, "The file is gone.") from None
+        except MalformedMedia as error:
+            raise Problem(HTTPStatus.CONFLICT, str(error)) from None
+
+    @routes.get(
+        "/recordings/{id}/media.mp4",
+        response_class=Response,
+        responses={
+            200: {
+                "description": "The recording",
+                "content": {MP4: {}},
+                "headers": _STARTS_AT_HEADER,
+            },
+            **described(*_NO_MEDIA),
+        },
+    )
+    async def get_recording_media(request: Request, id: str, from_s: FromS = 0.0) -> Response:  # noqa: A002
+        """A recorded file from a key frame on, as fragmented MP4 for browsers. To seek, ask anew."""
+        answer = await play(id, from_s)
+        if not stay_open(request.scope):
+            answer.close()
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "Too many answers are under way.")
+        return answer
+
+    @routes.head(
+        "/recordings/{id}/media.mp4",
+        response_class=Response,
+        responses={
+            200: {"description": "What GET would say", "headers": _STARTS_AT_HEADER},
+            **{status.value: {"description": status.phrase} for status in _NO_MEDIA},
+        },
+    )
+    async def head_recording_media(id: str, from_s: FromS = 0.0) -> Response:  # noqa: A002 - its name in the path
+        """Where `GET` would begin, and whether it could."""
+        answer = await play(id, from_s)
+        answer.close()
+        return Response(headers=dict(answer.headers), media_type=MP4)
 
     @routes.delete(
         "/recordings/{id}",

@@ -120,6 +120,7 @@ def show_stream(each: OpenStream, happenings: Happenings, now_us: int) -> dict[s
         "worker": each.worker,
         "verdict": health.verdict,
         "advice": health.advice,
+        "left_out": [to_plain(each) for each in value.left_out],
     }
 
 

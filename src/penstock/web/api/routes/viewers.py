@@ -75,5 +75,6 @@ def show_viewer(each: OpenView) -> dict[str, Any]:
         "sent_bytes": value.sent_bytes,
         "lag_ms": value.lag_ms,
         "skips": value.skips,
+        "rule": value.rule,
         "worker": each.worker,
     }

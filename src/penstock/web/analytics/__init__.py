@@ -1,0 +1,1 @@
+"""Figures out of the tables, as the pipeline on this machine leaves them; and having it make new ones."""

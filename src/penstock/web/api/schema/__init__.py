@@ -1,0 +1,1 @@
+"""What single resources take and answer, beside what all share in `models`."""

@@ -1,0 +1,1 @@
+"""Targets of pushes that operators add while the server runs."""

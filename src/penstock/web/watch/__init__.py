@@ -1,0 +1,1 @@
+"""Watching in a browser: the page of a stream, and the player that any page can have."""
