@@ -142,6 +142,7 @@ KEYS: dict[str, tuple[list[Any], list[Any]]] = {
     "limits.max_plays_per_connection": ([(1, 1), ("32", 32)], [33, *NO_COUNTS]),
     "limits.max_messages_per_s": ([(100, 100), (5000, 5000)], [99, *NO_COUNTS]),
     "limits.max_viewers_per_stream": (COUNTS, NO_COUNTS),
+    "limits.max_pulls": (COUNTS, NO_COUNTS),
     "limits.max_publish_bps": ([(10**6, 10**6), ("8 Mbit/s", 8 * 10**6), ("9.5kbit/s", 9500)], ["8 MB", 1, True, ""]),
     "limits.max_publish_messages_per_s": ([(100, 100), (5000, 5000)], [99, *NO_COUNTS]),
     "limits.max_message_bytes": (BYTES, [2**24, *NO_BYTES]),
@@ -157,6 +158,12 @@ KEYS: dict[str, tuple[list[Any], list[Any]]] = {
     "relay.max_total_log_bytes": ([("2 GB", 2 * 10**9)], [0, *NO_BYTES]),
     "relay.ffmpeg_lookback_s": ([("5.5s", 5.5), (0, 0.0)], [61, *NO_SECONDS]),
     "relay.slow_viewer_s": (SECONDS, [0, *NO_SECONDS]),
+    "hls.enabled": ([(True, True), ("off", False)], ["perhaps", 2, "", None, []]),
+    "hls.part_ms": ([(200, 200), ("100", 100)], [49, 1001, *NO_COUNTS]),
+    "hls.min_segment_s": ([("500ms", 0.5), (2, 2.0)], [0, 61, *NO_SECONDS]),
+    "hls.segment_s": ([("4s", 4.0), (1, 1.0)], [0, 61, *NO_SECONDS]),
+    "hls.max_segment_s": ([("30s", 30.0), (2, 2.0)], [0, 61, *NO_SECONDS]),
+    "hls.playlist_s": ([("1m", 60.0), (6, 6.0)], [5, "2h", *NO_SECONDS]),
     "recording.streams": (
         [
             ("all", ("*/*",)),

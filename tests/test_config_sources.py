@@ -188,6 +188,14 @@ def test_what_is_wrong_in_the_file_is_told_in_one_line(tmp_path: Path, text: str
             "[access.'*']\nplay = ['signed']",
             "line 2: access.'*'.play = ['signed']: access.*.play has signed, which needs auth.signing",
         ),
+        (
+            "[apps.live]\n[apps.api]",
+            "line 2: apps.api = {}: apps.api should have another name: /api is a path of the server's own",
+        ),
+        (
+            "[access.'api/v1']\nplay = ['open']",
+            "line 1: access.'api/v1': access.api/v1 should have another name: /api/v1 is a path of the server's own",
+        ),
         ("hooks = 5", "line 1: hooks: should be a list of tables, as [[hooks]] makes it"),
         ("hooks = [5]", "line 1: hooks.0: should be a list of tables, as [[hooks]] makes it"),
         ("[[hooks]]\nulr = 'https://a'", "line 1: hooks.0.ulr: unknown key; did you mean url?"),

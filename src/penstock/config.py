@@ -4,6 +4,8 @@ Owns every key, its default and its bounds. A key is `section.name`, and names c
 variables nor flags: those are read by `config_sources`, and how values are spelled is known by `config_units`.
 """
 
+# Long because: every setting is here.
+
 import socket
 from collections.abc import Mapping
 from functools import partial
@@ -41,6 +43,9 @@ from penstock.config_units import (
     read_workers,
     server_id_of,
 )
+from penstock.media_paths import is_reserved
+from penstock.pulls.config import MAX_PULLS_SECTIONS, PullConfig
+from penstock.pushes.config import MAX_PUSHES, PushConfig
 
 YEAR = 365 * DAY
 
@@ -156,6 +161,8 @@ class Limits(_Section):
     max_messages_per_s: Annotated[int, _count(100, 10_000_000)] = 1000
     """Of a peer that publishes nothing. Players send a dozen when they begin, and one in a while."""
     max_viewers_per_stream: Annotated[int, _count(1, 1_000_000)] = 10_000
+    max_pulls: Annotated[int, _count(1, 100_000)] = 100
+    """Streams that are fetched from other servers at a time."""
     max_publish_bps: Annotated[int, PlainValidator(partial(read_bits_per_second, low=8 * KB, high=100 * GB))] = 200 * MB
     """What one publisher may send, in bits per second. The best 4K encoders stay below half of the default."""
     max_publish_messages_per_s: Annotated[int, _count(100, 10_000_000)] = 20_000
@@ -195,6 +202,27 @@ class Relay(_Section):
     def _one_log_fits_into_the_budget(self) -> Self:
         if self.max_total_log_bytes < self.max_log_bytes:
             raise ValueError("relay.max_total_log_bytes should not be below relay.max_log_bytes")
+        return self
+
+
+class Hls(_Section):
+    """How streams are cut for HLS. Another server in front of this one may keep what they are cut into."""
+
+    enabled: bool = True
+    part_ms: Annotated[int, _count(50, 1000)] = 200
+    """How long parts are meant to be; a whole number of pictures that is near."""
+    min_segment_s: Annotated[float, _seconds(0.5, 60)] = 1.0
+    segment_s: Annotated[float, _seconds(0.5, 60)] = 2.0
+    """Without pictures; with them a segment ends at the first key frame behind the minimum."""
+    max_segment_s: Annotated[float, _seconds(1, 60)] = 10.0
+    """Where no key frame comes for so long, a segment ends without one."""
+    playlist_s: Annotated[float, _seconds(6, HOUR)] = 20.0
+    """How much a playlist names; four target durations at least."""
+
+    @model_validator(mode="after")
+    def _are_in_order(self) -> Self:
+        if not self.part_ms / 1000 <= self.min_segment_s <= self.segment_s <= self.max_segment_s:
+            raise ValueError("should have part_ms, min_segment_s, segment_s and max_segment_s in this order of length")
         return self
 
 
@@ -325,6 +353,7 @@ class Config(_Section):
     api: Api = Api()
     limits: Limits = Limits()
     relay: Relay = Relay()
+    hls: Hls = Hls()
     recording: Recording = Recording()
     facts: Facts = Facts()
     pipeline: Pipeline = Pipeline()
@@ -335,6 +364,8 @@ class Config(_Section):
     apps: Mapping[str, AppConfig] = Field(default_factory=dict)
     access: Mapping[str, AccessConfig] = Field(default_factory=dict)
     hooks: Annotated[tuple[HookConfig, ...], Field(max_length=MAX_HOOKS)] = ()
+    push: Annotated[tuple[PushConfig, ...], Field(max_length=MAX_PUSHES)] = ()
+    pull: Annotated[tuple[PullConfig, ...], Field(max_length=MAX_PULLS_SECTIONS)] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -344,6 +375,15 @@ class Config(_Section):
                 built = {name: defaults | app if isinstance(app, dict) else app for name, app in apps.items()}
                 return values | {"apps": built}
         return values
+
+    @model_validator(mode="after")
+    def _apps_are_not_in_the_way_of_web(self) -> Self:
+        for section, names in (("apps", self.apps), ("access", self.access)):
+            for name in names:
+                if is_reserved(name):
+                    path = f"/{name} is a path of the server's own"
+                    raise ValueError(f"{section}.{name} should have another name: {path}")
+        return self
 
     @model_validator(mode="after")
     def _rules_have_what_they_verify_by(self) -> Self:
@@ -356,6 +396,13 @@ class Config(_Section):
                         name, value = needs.get(condition, ("", condition))
                         if not value:
                             raise ValueError(f"access.{app}.{action} has {condition}, which needs auth.{name}")
+        return self
+
+    @model_validator(mode="after")
+    def _pushes_have_names_of_their_own(self) -> Self:
+        names = [each.name for each in self.push]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"push.name should not be given twice, as {twice[0]} is")
         return self
 
     def app(self, name: str) -> AppConfig:

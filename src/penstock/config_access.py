@@ -258,7 +258,7 @@ def may_hold_secret(key: tuple[str, ...]) -> bool:
     """Whether what is written under a key is not to be repeated, however wrong it is."""
     match key:
         # A section that is no table may be a secret itself; names of keys may be keys that were pasted.
-        case ("auth" | "api" | "access",) | ("access", _) | ("hooks", *_):
+        case ("auth" | "api" | "access",) | ("access", _) | ("hooks" | "push" | "pull", *_):
             return True
         case ("auth", "signing" | "jwt" | "callback") | ("access", _, "keys" | "aliases") | ("api", "keys"):
             return True

@@ -26,6 +26,8 @@ from penstock.config_access import (
     hook_secret_bytes,
 )
 from penstock.errors import ConfigError
+from penstock.pulls.config import PullConfig
+from penstock.pushes.config import PushConfig
 
 _MAX_BYTES: Final = 64 * 1024
 _MIN_JWT_BYTES: Final = 32
@@ -101,10 +103,40 @@ def hook_secret(hook: HookConfig, environment: Mapping[str, str]) -> bytes | Non
     return secret
 
 
-def policy_of(config: Config, environment: Mapping[str, str]) -> Policy:
-    """Who may, by the configuration. A secret that cannot be read raises ConfigError."""
+def push_key(push: PushConfig, environment: Mapping[str, str]) -> str | None:
+    """The stream key of a target."""
+    if push.key is None:
+        return None
+    try:
+        key = read_secret(push.key, f"push.{push.name}.key", environment).decode("ascii")
+    except UnicodeDecodeError:
+        key = ""
+    if not key or not key.isprintable() or " " in key:
+        raise ConfigError(f"push.{push.name}.key: what it refers to should be one word of printable ASCII")
+    return key
+
+
+def pull_key(pull: PullConfig, number: int, environment: Mapping[str, str]) -> str | None:
+    """What an origin is shown."""
+    if pull.key is None:
+        return None
+    where = f"pull[{number}].key"
+    try:
+        key = read_secret(pull.key, where, environment).decode("ascii")
+    except UnicodeDecodeError:
+        key = ""
+    if not key or not key.isprintable() or " " in key:
+        raise ConfigError(f"{where}: what it refers to should be one word of printable ASCII")
+    return key
+
+
+def policy_of(config: Config, environment: Mapping[str, str], own_secret: bytes = b"") -> Policy:
+    """Who may, by the configuration. A secret that cannot be read raises ConfigError.
+
+    `own_secret` is what this life of the server signs its own links by.
+    """
     apps = {name: _app_access(each) for name, each in config.access.items()}
-    return Policy(apps, signing_secrets(config, environment), _edition_of(config))
+    return Policy(apps, signing_secrets(config, environment), _edition_of(config), own_secret)
 
 
 def _edition_of(config: Config) -> str:
@@ -119,6 +151,10 @@ def check_secrets(config: Config, environment: Mapping[str, str]) -> None:
     jwt_secret(config, environment)
     for hook in config.hooks:
         hook_secret(hook, environment)
+    for push in config.push:
+        push_key(push, environment)
+    for number, pull in enumerate(config.pull, start=1):
+        pull_key(pull, number, environment)
 
 
 def _app_access(config: AccessConfig) -> AppAccess:

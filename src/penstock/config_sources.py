@@ -17,6 +17,8 @@ from pydantic import BaseModel, ValidationError
 from penstock.config import AppConfig, Config
 from penstock.config_access import VARIABLE_PREFIX, AccessConfig, HookConfig, may_hold_secret
 from penstock.errors import ConfigError
+from penstock.pulls.config import PullConfig
+from penstock.pushes.config import PushConfig
 
 ENVIRONMENT_PREFIX = "PENSTOCK_"
 FILE_VARIABLE = "PENSTOCK_CONFIG"
@@ -198,6 +200,8 @@ _MODELS_OF_MANY: Mapping[str, Iterable[str]] = {
     "apps": AppConfig.model_fields,
     "access": AccessConfig.model_fields,
     "hooks": [field.alias or name for name, field in HookConfig.model_fields.items()],
+    "push": PushConfig.model_fields,
+    "pull": PullConfig.model_fields,
 }
 """The keys of tables whose names the operator chooses, and of lists of tables."""
 
@@ -208,7 +212,7 @@ def _is_table(key: Key) -> bool:
             return len(rest) < 2
         case ("access", *rest):
             return len(rest) < 2 or (len(rest) == 2 and rest[1] == "aliases")
-        case ("hooks", *rest):
+        case ("hooks" | "push" | "pull", *rest):
             return bool(rest)
     return len(key) == 1 or key in _TABLES
 
@@ -237,8 +241,8 @@ def _blame(error: ValidationError, values: Mapping[str, Any], origins: Mapping[K
         else:
             nearest = _nearest(dotted(key), [*Config.model_fields, *map(dotted, _known_keys())])
         return f"{_origin(key, origins)}: {dotted(key)}: unknown key{nearest}"
-    allowed = _sentence(first["type"], first["msg"])
-    if key == () or (_is_table(key) and key[0] not in ("hooks", "access")):
+    allowed = _sentence(first["type"], first["msg"], key)
+    if key == () or (_is_table(key) and key[0] not in ("hooks", "push", "pull", "access")):
         # The values of a section do not fit together: blame one that was set, best one that the sentence names.
         set_here = [each for each in origins if not key or each[:-1] == key]
         named = (each for each in set_here if dotted(each) in allowed or ".".join(each) in allowed)
@@ -254,11 +258,11 @@ def _origin(key: Key, origins: Mapping[Key, str]) -> str:
     return origins[key]
 
 
-def _sentence(kind: str, message: str) -> str:
+def _sentence(kind: str, message: str, key: Key) -> str:
     if kind.startswith("bool"):
         return "should be true or false"
     if kind in ("tuple_type", "model_type"):
-        return "should be a list of tables, as [[hooks]] makes it"
+        return f"should be a list of tables, as [[{key[0]}]] makes it"
     return message.removeprefix("Value error, ").replace("Input should be", "should be")
 
 

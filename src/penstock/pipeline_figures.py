@@ -1,7 +1,7 @@
 """The pipeline's own figures: a small file in the data folder, written by the pipeline, served by `/metrics`.
 
-Owns the file's name, its fields and their units, so that server and pipeline agree without knowing each other. A file
-that is not what it should be counts as none.
+Owns the file's name, its fields and their units, and where a pipeline is found, so that server and pipeline agree
+without knowing each other. A file that is not what it should be counts as none.
 """
 
 import json
@@ -10,6 +10,10 @@ from dataclasses import asdict, dataclass, fields
 
 FILE_NAME = "pipeline-figures.json"
 MAX_BYTES = 16 * 1024
+SOCKET_NAME = "sql.sock"
+"""In the data folder: where a running pipeline answers."""
+SERVING_FOLDER = "serving"
+"""In the lake: files for pages, replaced by each run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,9 @@ from penstock.access.signing import expiry_of_signed
 ALL_OTHERS: Final = "*"
 """The app whose rules hold for those that are not named."""
 
+BY_SERVER: Final = "server"
+"""What lets in whom the server itself gave a link, as log lines and answers call it."""
+
 _ENCODER_PREFIX: Final = "FMLE/"
 """What OBS, FFmpeg and hardware encoders call themselves when they publish."""
 
@@ -78,6 +81,8 @@ class Policy:
     signing: tuple[bytes, ...] = field(default=(), repr=False)
     edition: str = ""
     """Which configuration this is of: a worker and web may for a moment go by different ones."""
+    own_secret: bytes = field(default=b"", repr=False)
+    """What the server's own links are signed by, the same in all of its processes; empty: it makes none."""
 
     @property
     def is_open(self) -> bool:
@@ -92,6 +97,16 @@ class Policy:
     def app(self, name: str) -> AppAccess | None:
         return self.apps.get(name, self.apps.get(ALL_OTHERS))
 
+    def admits_by_address(self, app_name: str) -> bool:
+        """Whether somebody may play by nothing but the address, and not everybody may."""
+        app = self.app(app_name)
+        if app is None or any(each.conditions == ("open",) for each in app.play):
+            return False
+        return any(
+            all(isinstance(each, IPv4Network | IPv6Network) or each == "open" for each in alternative.conditions)
+            for alternative in app.play
+        )
+
     def decide(self, request: AccessRequest, now: float) -> Decision:
         """What the rules say, at a time in seconds since 1970.
 
@@ -103,7 +118,7 @@ class Policy:
         app = self.app(request.app)
         if app is None:
             return Refused("no rule for this app", _has_any(request, credentials))
-        return _Hearing(app, self.signing, request, credentials, now).decide()
+        return _Hearing(self, app, request, credentials, now).decide()
 
     def connect(
         self, app_name: str, flash_version: str | None, app_query: str | None, peer_ip: str | None, now: float
@@ -131,10 +146,10 @@ class _Hearing:
     """One request before the rules of its app."""
 
     def __init__(
-        self, app: AppAccess, signing: tuple[bytes, ...], request: AccessRequest, credentials: Credentials, now: float
+        self, policy: Policy, app: AppAccess, request: AccessRequest, credentials: Credentials, now: float
     ) -> None:
+        self._policy = policy
         self._app = app
-        self._signing = signing
         self._request = request
         self._credentials = credentials
         self._now = now
@@ -151,6 +166,9 @@ class _Hearing:
             if not alternative.needs_web and (pending := self._heard(alternative)) is not None:
                 grant = pending.so_far
                 return Allowed(pending.rule, grant.subject, pending.stream, grant.expires_at)
+        # Behind the rules that a worker decides, since what a link lets in ends with it; before what web is asked for.
+        if (expires_at := self._own_link_expiry(rules)) is not None:
+            return Allowed(BY_SERVER, None, self._stream, expires_at)
         names = ", ".join(each.name for each in rules) or "none"
         refused = Refused(f"not let in by the rules of the app: {names}", self._has_credentials)
         left = tuple(pending for each in rules if each.needs_web and (pending := self._heard(each)) is not None)
@@ -206,18 +224,27 @@ class _Hearing:
         return Grant(key.name, stream=alias)
 
     def _by_signature(self) -> Grant | None:
+        expires_at = self._signed_until(self._policy.signing)
+        return None if expires_at is None else Grant(expires_at=expires_at)
+
+    def _own_link_expiry(self, rules: Rules) -> float | None:
+        """When a link of the server's own ends, which counts under every rule but `deny`; None: there is none."""
+        secret = self._policy.own_secret
+        is_denied = all("deny" in each.conditions for each in rules)
+        return None if not secret or is_denied else self._signed_until((secret,))
+
+    def _signed_until(self, secrets: tuple[bytes, ...]) -> float | None:
         part = self._credentials.signed
         if part is None:
             return None
-        expires_at = expiry_of_signed(
+        return expiry_of_signed(
             part,
-            self._signing,
+            secrets,
             action=self._request.action,
             path=f"{self._request.app}/{self._stream}",
             peer=self._peer,
             now=self._now,
         )
-        return None if expires_at is None else Grant(expires_at=expires_at)
 
     def _proved_key(self) -> KeyLine | None:
         """The key that was proved by the challenge, by the query or by Basic, in this order."""

@@ -1,6 +1,7 @@
 """Signed links: `?exp=&ip=&sig=` behind a URL lets somebody in until then, for one action and one stream.
 
-Owns the signature (unpadded base64url HMAC-SHA256) and what it covers. Pure: secrets and the time are given.
+Owns the signature (unpadded base64url HMAC-SHA256) and what it covers. A server signs links of its own by a secret that
+no configuration has; those may be for a recording too. Pure: secrets and the time are given.
 """
 
 import base64
@@ -8,7 +9,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote, unquote
 
 from penstock.access.request import Action, SignedPart
@@ -22,14 +23,18 @@ _NEEDS_NO_ESCAPE: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 _OWN_PARAMETERS: Final = frozenset(("exp", "ip", "sig"))
 
 
-def signature(secret: bytes, action: Action, path: str, exp: str, ip: str) -> str:
-    """`path` is app/stream, decoded."""
+Signed = Action | Literal["recording"]
+"""What a link is for."""
+
+
+def signature(secret: bytes, action: Signed, path: str, exp: str, ip: str) -> str:
+    """`path` is app/stream, decoded, or the id of a recording."""
     text = f"penstock1\n{action}\n{path}\n{exp}\n{ip}".encode("utf-8", "surrogateescape")
     return base64.urlsafe_b64encode(hmac.digest(secret, text, hashlib.sha256)).decode().rstrip("=")
 
 
 def expiry_of_signed(
-    part: SignedPart, secrets: Sequence[bytes], *, action: Action, path: str, peer: PeerIp | None, now: float
+    part: SignedPart, secrets: Sequence[bytes], *, action: Signed, path: str, peer: PeerIp | None, now: float
 ) -> float | None:
     """When what this lets in ends; None: it does not let in."""
     sent = part.sig.encode("utf-8", "surrogateescape")
@@ -55,6 +60,12 @@ def _names_of(path: str) -> set[str]:
     return {path, unquote(path, errors="surrogateescape")}
 
 
+def signed_query(secret: bytes, action: Signed, path: str, expires_at: int, ip: str = "") -> str:
+    """What goes behind the `?` of an address."""
+    shown_ip = [f"ip={quote(ip, safe='')}"] if ip else []
+    return "&".join([f"exp={expires_at}", *shown_ip, f"sig={signature(secret, action, path, str(expires_at), ip)}"])
+
+
 def sign_url(url: str, secret: bytes, action: Action, expires_at: int, ip: str = "") -> str:
     """The same URL with a signature in its query, in the place of one that was there.
 
@@ -70,7 +81,5 @@ def sign_url(url: str, secret: bytes, action: Action, expires_at: int, ip: str =
     name = unquote(f"{app}/{stream}", errors="surrogateescape")
     if name not in _names_of(f"{app}/{stream}"):
         raise ValueError("should encode no letters, digits or slashes")
-    sig = signature(secret, action, name, str(expires_at), ip)
     kept = [each for each in query.split("&") if mark and each and each.partition("=")[0] not in _OWN_PARAMETERS]
-    own = [f"exp={expires_at}", *([f"ip={quote(ip, safe='')}"] if ip else []), f"sig={sig}"]
-    return f"{before}?{'&'.join([*kept, *own])}"
+    return f"{before}?{'&'.join([*kept, signed_query(secret, action, name, expires_at, ip)])}"

@@ -1,7 +1,8 @@
 """`penstock config check|show`: what the configuration is and where it comes from, without starting anything.
 
 Owns the way back from the configuration to TOML. What `show` prints is the same configuration when it is loaded again,
-but for secrets, which are not shown: those of webhooks, and what addresses carry in front of a host or behind `?`.
+but for secrets, which are not shown: those of webhooks, the names of streams with which addresses of pushes end, and
+what addresses carry in front of a host or behind `?`.
 """
 
 import argparse
@@ -37,6 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def toml_lines(loaded: "LoadedConfig") -> Iterator[str]:
     """Every key with its value; what a source has set says which source. Of an app, what differs from the defaults."""
+    from penstock.pushes.config import PushConfig
+
     for section, table in loaded.config:
         if isinstance(table, Mapping):
             for name, app in table.items():
@@ -51,7 +54,11 @@ def toml_lines(loaded: "LoadedConfig") -> Iterator[str]:
             for each in table:
                 yield f"[[{section}]]" + _comment(loaded.origins.get((section,)))
                 names = {name: field.alias or name for name, field in type(each).model_fields.items()}
-                yield from (f"{names[name]} = {_toml(value)}" for name, value in each if name in each.model_fields_set)
+                set_here = [(name, value) for name, value in each if name in each.model_fields_set]
+                if isinstance(each, PushConfig):
+                    # Many put the key of the target behind its address.
+                    set_here = [(name, each.address.shown if name == "url" else value) for name, value in set_here]
+                yield from (f"{names[name]} = {_toml(value)}" for name, value in set_here)
                 yield ""
         else:
             yield from _section((section,), table, loaded.origins)

@@ -8,6 +8,7 @@ imported when the command runs, as its packages take their time and may not be i
 import argparse
 import importlib
 import math
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -19,10 +20,12 @@ from penstock.tools import FAILURE, WRONG_USE
 EXTRA_PACKAGES: Final = frozenset({"av", "rich"})
 PATTERN_CODECS: Final = ("h264", "hevc", "av1", "vp9")
 
+_VARIABLE_PREFIX: Final = "env:"
 _MULTIPLES: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 _BIT_RATE: Final = re.compile(r"(\d{1,10}(?:\.\d{1,6})?)([kKmM]?)")
 _SIZE: Final = re.compile(r"(\d{2,4})x(\d{2,4})")
 _MAX_BIT_RATE: Final = 1_000_000_000
+_ADDRESS_HELP: Final = "rtmp[s]://host[:port]/app/stream[?query], or env:NAME for a variable that has it"
 
 
 def bit_rate(text: str) -> int:
@@ -32,6 +35,16 @@ def bit_rate(text: str) -> int:
     if not 1_000 <= rate <= _MAX_BIT_RATE:
         raise argparse.ArgumentTypeError(f"{text!r} is no bit rate of 1k to 1000M, such as 800k or 2.5M")
     return rate
+
+
+def address(text: str) -> str:
+    """A URL, or `env:NAME` for the variable that has it: what is in arguments, everybody on the machine can read."""
+    if not text.startswith(_VARIABLE_PREFIX):
+        return text
+    name = text.removeprefix(_VARIABLE_PREFIX)
+    if not (url := os.environ.get(name)):
+        raise argparse.ArgumentTypeError(f"the variable {name} is empty or not there")
+    return url
 
 
 def picture_size(text: str) -> tuple[int, int]:
@@ -92,7 +105,7 @@ class ToolCommand(NamedTuple):
 
 
 def _add_publish_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="rtmp[s]://host[:port]/app/stream[?query]")
+    parser.add_argument("url", metavar="URL", type=address, help=_ADDRESS_HELP)
     parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help="any container; its codecs are kept")
     parser.add_argument("--test-pattern", action="store_true", help="a moving picture and a tone (default)")
     parser.add_argument("--codec", choices=PATTERN_CODECS, help="of the test pattern (default h264)")
@@ -105,7 +118,7 @@ def _add_publish_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_play_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="rtmp[s]://host[:port]/app/stream[?query]")
+    parser.add_argument("url", metavar="URL", type=address, help=_ADDRESS_HELP)
     parser.add_argument("-o", "--output", metavar="FILE", help="FLV file to write, or - for stdout")
     parser.add_argument("--seconds", type=seconds, metavar="N", help="end after N seconds")
     parser.add_argument("--stats", action="store_true", help="print a table at the end")

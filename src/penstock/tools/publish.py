@@ -1,8 +1,8 @@
 """penstock publish: frames of a file or of the test pattern, sent in real time.
 
 Files travel as they are, without encoding anew. Frames go out by their time of decoding, or with --fast as quickly as
-the server takes them. Making a frame takes a few milliseconds, in which the connection waits; that is no harm to one
-stream.
+the server takes them. A server that asks its publishers to come back, since it ends soon, is obeyed. Making a frame
+takes a few milliseconds, in which the connection waits; that is no harm to one stream.
 """
 
 import argparse
@@ -63,7 +63,7 @@ async def _publish(
     url: str, frames: Iterator[Frame], is_fast: bool, statistics: StreamStatistics, console: Console
 ) -> None:
     pacer = Pacer()
-    async with publish(url) as stream:
+    async with publish(url, reconnect=True) as stream:
         meter = RateMeter(time.monotonic())
         with progress_line(console) as show:
             for frame in frames:

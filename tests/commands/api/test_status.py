@@ -30,6 +30,7 @@ def stream(name: str, **values: Any) -> dict[str, Any]:
         "stream": name,
         "state": "live",
         "started_at": "2126-01-01T00:00:00.000Z",
+        "publisher": {"conn_id": "a-1", "pulled_from": None},
         "video": {"codec": "H.264", "width": 1280, "height": 720},
         "audio": {"codec": "AAC", "sample_rate_hz": 44_100, "channels": 2},
         "bitrate_bps": 2_400_000,
@@ -45,6 +46,7 @@ def stream(name: str, **values: Any) -> dict[str, Any]:
 WAITING = stream(
     "b",
     state="waiting",
+    publisher=None,
     video=None,
     audio=None,
     bitrate_bps=0,
@@ -52,6 +54,13 @@ WAITING = stream(
     is_recording=False,
     verdict="no data for 4 s",
 )
+
+
+def test_a_stream_that_is_pulled_says_from_where() -> None:
+    pulled = stream("a", publisher={"conn_id": "a-p1", "pulled_from": "rtmp://origin:1935/live/a"})
+    lines = list(plain_lines({"server": SERVER, "streams": [pulled, stream("c"), WAITING]}))
+    assert lines[-1] == "live/a: pulled from rtmp://origin:1935/live/a\n"
+    assert sum("pulled" in line for line in lines) == 1
 
 
 def test_streams_are_rows_with_most_viewers_first() -> None:
@@ -67,6 +76,33 @@ def test_the_server_is_one_line() -> None:
     draining = {**SERVER, "state": "draining", "complaint": "draining", "workers": 1}
     assert headline({"server": draining, "streams": []}).startswith("edge-1: draining (draining), up ")
     assert headline({"server": SERVER, "streams": [], "failure": "no answer"}) == "edge-1: no answer"
+
+
+def session(**values: Any) -> dict[str, Any]:
+    return {
+        "app": "live",
+        "stream": "a",
+        "state": "live",
+        "attempts": 1,
+        "last_error": None,
+        "sent_bytes": 2_400_000,
+        "lag_ms": 40,
+        **values,
+    }
+
+
+def test_each_target_of_a_push_has_a_line() -> None:
+    refused = session(state="stopped", attempts=0, last_error="it is sent live/b")
+    pushes = [
+        {"name": "yt", "address": "rtmps://a.example/live2", "sessions": [session(), refused]},
+        {"name": "idle", "address": "rtmp://b.example/{app}/{stream}", "sessions": []},
+    ]
+    _, _, *lines = plain_lines({"server": SERVER, "streams": [], "pushes": pushes})
+    assert lines == [
+        "push yt to rtmps://a.example/live2: live/a live, 2.4 MB, 40 ms behind\n",
+        "push yt to rtmps://a.example/live2: live/a stopped, 0 tries: it is sent live/b\n",
+        "push idle to rtmp://b.example/{app}/{stream}: nothing to send\n",
+    ]
 
 
 def test_without_rich_there_are_columns_and_advice() -> None:
@@ -103,10 +139,11 @@ def test_json_has_the_server_and_its_streams(capsys: pytest.CaptureFixture[str])
     answers = {
         "GET /api/v1/server": (200, SERVER),
         "GET /api/v1/streams?limit=1000": (200, {"items": [WAITING], "next_cursor": None}),
+        "GET /api/v1/pushes?limit=1000": (200, {"items": [], "next_cursor": None}),
     }
     with answering(answers) as server:
         assert main(["status", "--json", "--url", server.url]) == 0
-        assert json.loads(capsys.readouterr().out) == {"server": SERVER, "streams": [WAITING]}
+        assert json.loads(capsys.readouterr().out) == {"server": SERVER, "streams": [WAITING], "pushes": []}
         assert main(["status", "--url", server.url]) == 0
         assert "live/b (waiting)" in capsys.readouterr().out
 
@@ -124,6 +161,7 @@ def test_whoever_watches_waits_for_a_server_that_is_away() -> None:
     healthy: dict[str, Answer] = {
         "GET /api/v1/server": (200, SERVER),
         "GET /api/v1/streams?limit=1000": (200, {"items": [], "next_cursor": None}),
+        "GET /api/v1/pushes?limit=1000": (200, {"items": [], "next_cursor": None}),
     }
     answers, shown = dict(healthy), list[dict[str, Any]]()
     with answering(answers) as server, pytest.raises(KeyboardInterrupt):

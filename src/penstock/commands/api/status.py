@@ -25,7 +25,7 @@ _MAX_CELL: Final = 60
 _MAX_LINE: Final = 200
 
 Status = dict[str, Any]
-"""`server` and `streams`, as the API answers them."""
+"""`server`, `streams` and `pushes`, as the API answers them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def read_status(client: ApiClient) -> Status:
     """What the server does now."""
-    return {"server": client.get("/server"), "streams": list(client.items("/streams"))}
+    lists = {name: list(client.items(f"/{name}")) for name in ("streams", "pushes")}
+    return {"server": client.get("/server"), **lists}
 
 
 def watch(client: ApiClient, show: Callable[[Status], None], pause: Callable[[float], None] = time.sleep) -> None:
@@ -119,7 +120,8 @@ def _rich(status: Status) -> Any:
         cells = [Text(cell) for cell in row]
         cells[-1].stylize("green" if row[-1] == "healthy" else "yellow")
         table.add_row(*cells)
-    return Group(Text(headline(status)), table, *(Text(line) for line in advice_of(status)))
+    lines = [*advice_of(status), *pushes_of(status)]
+    return Group(Text(headline(status)), table, *(Text(line) for line in lines))
 
 
 def plain_lines(status: Status) -> Iterator[str]:
@@ -133,7 +135,7 @@ def plain_lines(status: Status) -> Iterator[str]:
             for name, cell, width in zip(_COLUMNS, row, widths, strict=True)
         ]
         yield "  ".join(cells).rstrip() + "\n"
-    for line in advice_of(status):
+    for line in (*advice_of(status), *pushes_of(status)):
         yield line + "\n"
 
 
@@ -158,12 +160,34 @@ def rows_of(status: Status) -> list[tuple[str, ...]]:
 
 
 def advice_of(status: Status) -> list[str]:
-    """What to do about what is wrong."""
-    return [
+    """Where streams come from that are not published here, and what to do about what is wrong."""
+    pulled = [
+        _printable(f"{each['app']}/{each['stream']}: pulled from {each['publisher']['pulled_from']}", _MAX_LINE)
+        for each in status["streams"]
+        if each["publisher"] is not None and each["publisher"].get("pulled_from") is not None
+    ]
+    return pulled + [
         _printable(f"{each['app']}/{each['stream']}: {advice}", _MAX_LINE)
         for each in status["streams"]
         for advice in each["advice"]
     ]
+
+
+def pushes_of(status: Status) -> list[str]:
+    """A line for each target of a push, and for each stream that it is sent."""
+    lines = []
+    for each in status.get("pushes", ()):
+        target = f"push {each['name']} to {each['address']}"
+        sessions = [f"{target}: {_session(session)}" for session in each["sessions"]]
+        lines += sessions or [f"{target}: nothing to send"]
+    return [_printable(line, _MAX_LINE) for line in lines]
+
+
+def _session(session: dict[str, Any]) -> str:
+    text = f"{session['app']}/{session['stream']} {session['state']}"
+    if session["state"] == "live":
+        return f"{text}, {session['sent_bytes'] / 1_000_000:.1f} MB, {session['lag_ms'] or 0} ms behind"
+    return f"{text}, {session['attempts']} tries" + (f": {session['last_error']}" if session["last_error"] else "")
 
 
 def _cells(stream: dict[str, Any]) -> Iterator[str]:
