@@ -236,7 +236,7 @@ def test_show_keeps_secrets_to_itself(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_show_has_every_section(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(tomllib.loads(shown([], capsys))) == [
-        name for name in Config.model_fields if name not in ("apps", "access", "hooks")
+        name for name in Config.model_fields if name not in ("apps", "access", "hooks", "push", "pull")
     ]
 
 

@@ -22,8 +22,12 @@ KINDS_OF_VERSION_1 = {
     "play_stopped",
     "stream_sample",
     "viewer_sample",
+    "view_beacon",
     "recording_segment_closed",
     "recording_gap",
+    "push_started",
+    "push_state",
+    "push_stopped",
     "protocol_violation",
     "limit_hit",
 }

@@ -9,7 +9,7 @@ from penstock.access.keys import key_line, read_key_line
 from penstock.access.policy import AppAccess, Policy
 from penstock.access.request import AccessRequest, Action, Allowed, Decision, Grant, Pending, Refused, Undecided
 from penstock.access.rules import read_rule_text, rules_of
-from penstock.access.signing import signature
+from penstock.access.signing import signature, signed_query
 
 KEY = "6xygj3cykoilmjp4zqtyw27yfwcid6ro"
 OTHER = "ircmy7yvqxzvxxgeuaoptburbsndudb3"
@@ -182,3 +182,78 @@ def test_web_is_needed_for_tokens_and_callbacks_alone() -> None:
 
 def test_a_policy_prints_no_secret() -> None:
     assert "topsecret" not in repr(by("signed"))
+
+
+OWN = b"of this life of the server"
+
+
+def with_own_links(*play: Any, publish: tuple[Any, ...] = ()) -> Policy:
+    return Policy({"live": app(list(publish), list(play))}, (SECRET,), own_secret=OWN)
+
+
+def own_link(path: str = "live/x", action: Action = "play", for_s: int = 300, ip: str = "") -> str:
+    return signed_query(OWN, action, path, int(NOW) + for_s, ip)
+
+
+@pytest.mark.parametrize("rule", ["key", "signed", "jwt", "callback", "ip:10.0.0.0/8", ["ip:10.0.0.0/8", "jwt"]])
+def test_a_link_of_the_server_counts_under_every_rule_for_playing(rule: Any) -> None:
+    allowed = Allowed("server", None, "x", NOW + 300)
+    assert decided(with_own_links(rule), query=own_link(), action="play") == allowed
+
+
+def test_a_link_of_the_server_does_not_count_under_deny() -> None:
+    for rules in (["deny"], [["deny", "key"]], ["deny", ["ip:192.0.2.0/24", "deny"]], []):
+        assert is_refused(decided(with_own_links(*rules), query=own_link(), action="play")), rules
+    assert not is_refused(decided(with_own_links("deny", "key"), query=own_link(), action="play"))
+
+
+def test_a_link_of_the_server_opens_no_app_that_has_no_rules() -> None:
+    assert is_refused(decided(with_own_links("key"), query=own_link("other/x"), action="play", name="other"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        own_link("live/y"),
+        own_link("other/x"),
+        own_link(action="publish"),
+        own_link(for_s=0),
+        own_link(ip="192.0.2.77"),
+        own_link().replace("exp=18", "exp=19"),
+        signed_query(b"", "play", "live/x", int(NOW) + 300),
+        signed_query(SECRET, "play", "live/x", int(NOW) + 300),
+    ],
+)
+def test_a_link_of_the_server_is_for_one_stream_and_one_action_and_a_while(query: str) -> None:
+    assert is_refused(decided(with_own_links("key"), query=query, action="play"))
+
+
+def test_a_link_to_play_does_not_let_publish() -> None:
+    policy = with_own_links("key", publish=("key",))
+    assert is_refused(decided(policy, query=own_link(), action="publish"))
+
+
+def test_what_lets_in_without_an_end_comes_before_a_link_which_has_one_and_before_whoever_asks_web() -> None:
+    assert decided(with_own_links("open"), query=own_link(), action="play") == Allowed("open", None, "x", None)
+    shown = f"key={KEY}&{own_link()}"
+    assert decided(with_own_links("key"), query=shown, action="play") == Allowed("key", "studio", "x", None)
+    asked = decided(with_own_links("jwt"), query=f"token=a.b.c&{own_link()}", action="play")
+    assert asked == Allowed("server", None, "x", NOW + 300)
+
+
+def test_a_server_without_a_secret_of_its_own_makes_no_links_that_count() -> None:
+    policy = Policy({"live": app([], ["key"])}, (SECRET,))
+    assert is_refused(decided(policy, query=signed_query(b"", "play", "live/x", int(NOW) + 300), action="play"))
+
+
+def test_no_secret_is_in_what_a_policy_shows_of_itself() -> None:
+    assert "life" not in repr(with_own_links("key"))
+
+
+def test_only_a_link_to_publish_lets_publish_from_its_address_and_under_every_rule_but_deny() -> None:
+    query = own_link(action="publish", ip="127.0.0.1")
+    allowed = Allowed("server", None, "x", NOW + 300)
+    assert decided(with_own_links(publish=("jwt",)), query=query, peer_ip="127.0.0.1") == allowed
+    assert is_refused(decided(with_own_links(publish=("jwt",)), query=query))
+    assert is_refused(decided(with_own_links(publish=("deny",)), query=query, peer_ip="127.0.0.1"))
+    assert is_refused(decided(with_own_links("key"), query=query, peer_ip="127.0.0.1", action="play"))

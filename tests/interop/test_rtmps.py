@@ -26,7 +26,7 @@ from penstock.protocol.client_session import ClientSession
 from penstock.protocol.connection import ConnectionSettings
 from penstock.protocol.handshake import NONCE_BYTES
 from penstock.protocol.message import Message
-from penstock.serve.connections.rtmp_connection import RtmpConnection
+from penstock.serve.connections.media_connection import MediaConnection
 from penstock.serve.connections.tls_acceptor import TlsAcceptor
 from penstock.serve.server import Server
 from penstock.serve.settings import ServerSettings
@@ -77,7 +77,7 @@ class Witness(Observer):
     def tls_failed(self, address: str, reason: str) -> None:
         self.reasons.append(reason)
 
-    def connection_closed(self, peer: RtmpConnection, reason: str) -> None:
+    def connection_closed(self, peer: MediaConnection, reason: str) -> None:
         self.reasons.append(reason)
 
     def viewer_skipped(self, viewer: Viewer, skipped_bytes: int) -> None:
@@ -86,7 +86,7 @@ class Witness(Observer):
     def first_frame_sent(self, viewer: Viewer) -> None:
         self.first_frames += 1
 
-    def error(self, peer: RtmpConnection | None, error: BaseException) -> None:
+    def error(self, peer: MediaConnection | None, error: BaseException) -> None:
         self.bugs.append(error)
 
 

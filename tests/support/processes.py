@@ -62,7 +62,7 @@ class RunningProgram:
         except subprocess.TimeoutExpired:
             raise self.failure(f"still running after {deadline_s} s") from None
 
-    def stop(self, grace_s: float = 5.0) -> int:
+    def stop(self, grace_s: float = 15.0) -> int:
         """Terminate, kill if that was not enough, and return the exit status. Harmless on a process that has ended."""
         self.process.terminate()
         try:

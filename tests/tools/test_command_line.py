@@ -16,6 +16,7 @@ from penstock.tools.command_line import (
     PROBE,
     PUBLISH,
     ToolCommand,
+    address,
     bit_rate,
     count,
     picture_size,
@@ -147,3 +148,12 @@ def test_a_cancellation_from_elsewhere_goes_on() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(main())
+
+
+def test_an_address_may_be_in_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STUDIO", "rtmp://127.0.0.1/live/a?key=b")
+    monkeypatch.delenv("NONE", raising=False)
+    assert address("env:STUDIO") == "rtmp://127.0.0.1/live/a?key=b"
+    assert address("rtmp://127.0.0.1/live/env:a") == "rtmp://127.0.0.1/live/env:a"
+    with pytest.raises(argparse.ArgumentTypeError, match="the variable NONE is empty or not there"):
+        address("env:NONE")

@@ -24,6 +24,9 @@ from tests.support.raw_clients import RawClient
 from tests.support.raw_media import Broadcast
 from tests.workers.workers_stage import QUICK, PlacedClients, Workers, send_for, two_workers, wait_for
 
+pytestmark = pytest.mark.alone
+"""A web process is back, and has its say, within the five seconds that a question may wait."""
+
 KEY = "kkkkstudiokeyofonehundredsixtybi"
 OTHER_KEY = "kkkkanotherkeyonehundredsixtybit"
 JWT_SECRET = "a secret of tokens that has more than 32 bytes"

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
+import pytest
+
 from tests.support.memory_of import family_of
 from tests.support.penstock_server import PenstockServer
 from tests.support.processes import running
@@ -29,6 +31,9 @@ from tests.workers.workers_stage import (
     until_number,
     wait_for,
 )
+
+pytestmark = pytest.mark.alone
+"""What is killed is to be back within the grace."""
 
 BACK_S = 5.0
 """A worker is started at once; the rest is the interpreter's own start, on a machine that may be busy."""
