@@ -73,6 +73,7 @@ static struct {
     const char *host, *app, *name;
     struct sockaddr_in address;
     int port, streams, connections;
+    int http_port; /* viewers ask for FLV there; 0: they are viewers of RTMP */
     double connections_per_s, seconds, warmup_s, settle_s;
     double video_bps, audio_bps, fps, audio_per_s, gop_s, key_ratio;
     int key_bytes; /* 0: by key_ratio */
@@ -415,6 +416,7 @@ struct connection {
     uint32_t header_bytes;
     uint64_t received_bytes, acknowledged_bytes;
     uint32_t acknowledgement_window;
+    uint32_t head_matched, head_seen, skip_bytes; /* of an answer over HTTP */
     uint8_t *backlog;
     size_t backlog_start, backlog_end, backlog_room;
     uint32_t message_stream_id;
@@ -565,12 +567,32 @@ static void dial(struct connection *connection) {
         close_connection(connection);
 }
 
+static const char *stream_name(const struct connection *connection) {
+    static char name[128];
+    snprintf(name, sizeof name, "%s%d", options.name, connection->stream);
+    return name;
+}
+
+static void ask_for_flv(struct connection *connection) {
+    uint8_t *at = backlog_room(connection, 512);
+    int bytes = snprintf((char *)at, 512, "GET /%s/%s.flv HTTP/1.1\r\nHost: localhost\r\n\r\n", options.app,
+                         stream_name(connection));
+    connection->backlog_end += (size_t)bytes;
+    connection->state = STARTING;
+    connection->play_sent_ns = now_ns();
+    send_backlog(connection);
+}
+
 static void begin_handshake(struct connection *connection) {
     int error = 0;
     socklen_t error_bytes = sizeof error;
     getsockopt(connection->socket, SOL_SOCKET, SO_ERROR, &error, &error_bytes);
     if (error) {
         close_connection(connection);
+        return;
+    }
+    if (options.http_port) {
+        ask_for_flv(connection);
         return;
     }
     connection->state = SHAKING;
@@ -601,12 +623,6 @@ static void send_connect(struct connection *connection) {
     append_command(connection, 0, payload, write_object_end(at));
     connection->state = CONNECTING;
     send_backlog(connection);
-}
-
-static const char *stream_name(const struct connection *connection) {
-    static char name[128];
-    snprintf(name, sizeof name, "%s%d", options.name, connection->stream);
-    return name;
 }
 
 static void send_create_stream(struct connection *connection) {
@@ -879,6 +895,73 @@ static void read_chunks(struct connection *connection, const uint8_t *at, size_t
     }
 }
 
+/* ---- FLV over HTTP ---- */
+
+enum { FLV_HEADER_BYTES = 13, TAG_HEADER_BYTES = 11, BACK_POINTER_BYTES = 4, STATUS_BYTES = 12 };
+
+/* How many bytes of the answer's head there were; the whole of it is never kept. */
+static size_t read_http_head(struct connection *connection, const uint8_t *at, size_t bytes) {
+    static const char END[] = "\r\n\r\n";
+    for (size_t i = 0; i < bytes; i++) {
+        if (connection->head_seen < STATUS_BYTES) connection->header[connection->head_seen] = at[i];
+        connection->head_seen++;
+        connection->head_matched = at[i] == (uint8_t)END[connection->head_matched] ? connection->head_matched + 1
+                                   : at[i] == '\r'                                ? 1
+                                                                                 : 0;
+        if (connection->head_matched < 4) continue;
+        if (memcmp(connection->header, "HTTP/1.1 200", STATUS_BYTES)) {
+            close_connection(connection);
+            return bytes;
+        }
+        connection->skip_bytes = FLV_HEADER_BYTES;
+        go_live(connection);
+        return i + 1;
+    }
+    return bytes;
+}
+
+static void read_tags(struct connection *connection, const uint8_t *at, size_t bytes, uint64_t arrived_ns) {
+    while (bytes && connection->state != CLOSED) {
+        if (connection->skip_bytes) {
+            uint32_t piece = bytes < connection->skip_bytes ? (uint32_t)bytes : connection->skip_bytes;
+            connection->skip_bytes -= piece, at += piece, bytes -= piece;
+            continue;
+        }
+        if (!connection->current) {
+            uint32_t missing = TAG_HEADER_BYTES - connection->header_bytes;
+            uint32_t piece = bytes < missing ? (uint32_t)bytes : missing;
+            memcpy(connection->header + connection->header_bytes, at, piece);
+            connection->header_bytes += piece, at += piece, bytes -= piece;
+            if (connection->header_bytes < TAG_HEADER_BYTES) return;
+            connection->header_bytes = 0;
+            struct chunk_stream *tag = connection->chunk_stream_count ? connection->chunk_streams
+                                                                      : add_chunk_stream(connection, 2);
+            tag->type = connection->header[0];
+            tag->length = (uint32_t)read_be(connection->header + 1, 3);
+            if (!tag->length || (!is_media(tag) && tag->length > MAX_BODY_BYTES)) {
+                protocol_errors++;
+                close_connection(connection);
+                return;
+            }
+            if (!is_media(tag)) tag->body = allocate(tag->length);
+            tag->is_wrong = tag->is_stamped = false;
+            tag->received = tag->head_bytes = 0;
+            connection->chunk_left = tag->length;
+            connection->current = tag;
+        }
+        struct chunk_stream *tag = connection->current;
+        uint32_t piece = bytes < connection->chunk_left ? (uint32_t)bytes : connection->chunk_left;
+        take_payload(connection, tag, at, piece);
+        at += piece, bytes -= piece, connection->chunk_left -= piece;
+        if (connection->chunk_left) return;
+        connection->current = NULL;
+        connection->skip_bytes = BACK_POINTER_BYTES;
+        if (is_media(tag)) on_media(connection, tag, arrived_ns);
+        free(tag->body);
+        tag->body = NULL;
+    }
+}
+
 static void acknowledge(struct connection *connection) {
     uint64_t unacknowledged_bytes = connection->received_bytes - connection->acknowledged_bytes;
     if (!connection->acknowledgement_window || unacknowledged_bytes < connection->acknowledgement_window / 2) return;
@@ -907,6 +990,14 @@ static void receive(struct connection *connection, size_t room) {
         at += piece, bytes -= piece;
         if (piece < wanted) return;
         send_connect(connection);
+    }
+    if (options.http_port) {
+        if (connection->state == STARTING) {
+            size_t used = read_http_head(connection, at, bytes);
+            at += used, bytes -= used;
+        }
+        read_tags(connection, at, bytes, now_ns());
+        return;
     }
     read_chunks(connection, at, bytes, now_ns());
     if (connection->state != CLOSED) acknowledge(connection);
@@ -1322,6 +1413,7 @@ static const struct option_row {
 } OPTION_ROWS[] = {
     {"host", TEXT, &options.host, 7, 15},
     {"port", WHOLE, &options.port, 1, 65535},
+    {"http-port", WHOLE, &options.http_port, 0, 65535},
     {"app", TEXT, &options.app, 1, 200},
     {"name", TEXT, &options.name, 1, 100},
     {"streams", WHOLE, &options.streams, 1, 100000},
@@ -1372,7 +1464,8 @@ static void read_options(int argument_count, char **arguments) {
     for (int i = 0; i < argument_count; i += 2)
         read_option(arguments[i], i + 1 < argument_count ? arguments[i + 1] : NULL);
     options.address.sin_family = AF_INET;
-    options.address.sin_port = htons((uint16_t)options.port);
+    if (options.http_port && options.mode != PLAY) refuse("--http-port is for viewers");
+    options.address.sin_port = htons((uint16_t)(options.http_port ? options.http_port : options.port));
     read_host(options.host);
     if (!strcmp(options.flush, "frame")) options.flush_grid_ms = -1;
     else if (strcmp(options.flush, "message")) options.flush_grid_ms = read_bounded("flush", options.flush, 1, 10000);
