@@ -10,7 +10,7 @@ WORKERS ?= 1
 SEED ?= 1
 WORKERS ?= 2
 DEBIAN_PACKAGES := ffmpeg nginx-light libnginx-mod-rtmp rtmpdump gcc libc6-dev \
-	gstreamer1.0-tools gstreamer1.0-plugins-good gstreamer1.0-plugins-bad
+	gstreamer1.0-tools gstreamer1.0-plugins-good gstreamer1.0-plugins-bad chromium fonts-dejavu-core
 # Large, so only for `make interop`, which alone runs the tests in EXTENDED_TESTS.
 INTEROP_PACKAGES := obs-studio xvfb vlc-bin vlc-plugin-base
 EXTENDED_TESTS := tests/interop/extended
