@@ -33,8 +33,8 @@ def whole_lines(folder: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-NOT_SIMULATED = {"push_started", "push_state", "push_stopped"}
-"""No table is made of them."""
+NOT_SIMULATED = {"push_started", "push_state", "push_stopped", "view_beacon"}
+"""No table is made of pushes; beacons come from players over HTTP, and the platform's viewers use RTMP."""
 
 
 def rows_of(platform: Platform) -> list[list[dict[str, Any]]]:

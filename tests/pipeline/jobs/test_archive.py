@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from penstock.pipeline.lake.lake import Lake
 from penstock.pipeline.lake.storage import Storage
 from penstock.pipeline.lake.tables import TABLES
 from tests.pipeline.jobs.recorded import decoding_errors, segment_of, write_manifest
+from tests.pipeline.scenarios.stage import descendants, left_running
 from tests.support.spark_cluster import READY_DEADLINE_S, SparkCluster
 from tests.test_architecture import REPOSITORY
 
@@ -71,8 +73,14 @@ def marks_of_a_killed_run(data: Path) -> list[Path]:
     try:
         return wait_for_marks(data, 3, process)
     finally:
+        # PySpark's daemon puts its workers into a group of their own, and each goes on until its task has ended.
+        workers = [pid for pid, name in descendants(process.pid).items() if name.startswith("python")]
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        for pid in workers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        assert left_running(workers, DEADLINE_S) == []
 
 
 def wait_for_marks(data: Path, count: int, process: subprocess.Popen[bytes]) -> list[Path]:

@@ -134,6 +134,20 @@ def test_of_too_many_the_one_that_has_waited_longest_goes(worker: Worker, monkey
         client.close()
 
 
+def test_of_too_many_one_that_has_asked_and_was_not_read_yet_is_heard_before_it_would_go(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front_module, "MAX_WAITING", 1)
+    asking, _ = worker.connect("asking")
+    asking.sendall(REQUEST)
+    silent, _ = worker.connect("silent")
+    assert len(worker.taken) == 1
+    last, _ = worker.connect("last")
+    assert "silent" in worker.gone
+    for client in (asking, silent, last):
+        client.close()
+
+
 def test_without_a_web_process_clients_are_told_to_come_back(worker: Worker) -> None:
     worker.has_web = False
     client, descriptor = worker.connect("a")

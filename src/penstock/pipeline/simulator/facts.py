@@ -208,6 +208,7 @@ class FactsOfPlan:
             "publishing_type": same("live", len(of)),
             "dimensions": pa.nulls(len(of), pa.string()),
             "auth_subject": self._strings.publisher(told.of),
+            "pulled_from": pa.nulls(len(of), pa.string()),
         }
 
     def _publish_stopped(self, told: Told) -> dict[str, Column]:

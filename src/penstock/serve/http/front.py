@@ -30,8 +30,8 @@ from penstock.serve.sending.fan_out import FanOut, Sending
 from penstock.serve.streams.access.gatekeeper import Gatekeeper
 from penstock.serve.streams.access.grant import Grant
 
-MAX_WAITING: Final = 256
-"""Connections that have not asked for anything yet."""
+MAX_WAITING: Final = 1024
+"""Connections that have not asked for anything yet, of a crowd that comes within one round trip too."""
 HEAD_S: Final = 10.0
 """How long a head may take, the time before its first byte included where it is the first."""
 IDLE_S: Final = 60.0
@@ -116,7 +116,10 @@ class HttpFront:
         self, connection: socket.socket | None, transport: Transport | None, address: str, on_gone: OnGone
     ) -> HttpConnection:
         if len(self._heads) >= MAX_WAITING and (oldest := self._heads.oldest) is not None:
-            self.on_lost(oldest)
+            # Many are accepted before any of them is read: its request may be there.
+            oldest.look()
+            if self._heads.oldest is oldest:
+                self.on_lost(oldest)
         opened = HttpConnection(
             self._loop, self, connection=connection, transport=transport, address=address, on_gone=on_gone
         )
