@@ -1,10 +1,12 @@
 """Who is let in, exactly over all workers, and that each worker gets its share."""
 
+from ipaddress import ip_network
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.control.entrance import MAX_HTTP_CONNECTIONS, Admission, Entrance, EntranceLimits, Refusal
+from penstock.control.entrance import Admission, Entrance, EntranceLimits, Refusal
 
 LIMITS = EntranceLimits(
     max_connections=1000, max_connections_per_ip=100, max_new_connections_per_ip_per_s=100, exempts_loopback=True
@@ -108,13 +110,42 @@ def test_other_limits_hold_for_those_who_come_later() -> None:
     assert refused(door, "192.0.2.1")[0] == "connections per address"
 
 
-def test_a_full_server_still_answers_over_http() -> None:
-    door = with_limits(connections=1, per_ip=1)
+def test_a_full_server_still_answers_over_http_as_many_as_it_has_others() -> None:
+    door = with_limits(connections=2, per_ip=2)
+    for listener in ("rtmp", "rtmps", "http", "https"):
+        admitted(door, listener=listener)
+    assert refused(door, "192.0.2.1", listener="rtmp") == ("connections", "2 are open")
+    assert refused(door, "192.0.2.1", listener="https") == ("connections over HTTP", "2 are open")
+    assert (door.connections, door.connections_of(1)) == (2, 2)
+
+
+def test_connections_of_one_address_over_http_are_bounded_and_counted_apart() -> None:
+    door = with_limits(per_ip=1)
+    first = admitted(door, "192.0.2.1", listener="http")
     admitted(door, "192.0.2.1")
-    for _ in range(MAX_HTTP_CONNECTIONS):
-        admitted(door, "192.0.2.1", listener="http")
-    assert refused(door, "192.0.2.1", listener="https") == ("connections over HTTP", "1024 are open")
-    assert (door.connections, door.connections_of(1)) == (1, 513)
+    assert refused(door, "192.0.2.1", listener="https") == (
+        "connections per address",
+        "192.0.2.1 has 1 over HTTP",
+    )
+    admitted(door, "192.0.2.2", listener="http")
+    door.left(first.number)
+    admitted(door, "192.0.2.1", listener="http")
+    assert door._http_per_address == {"192.0.2.1": 1, "192.0.2.2": 1}
+
+
+def test_connections_over_http_may_come_fast() -> None:
+    door = with_limits(per_ip=2, per_s=1)
+    for _ in range(50):
+        door.left(admitted(door, "192.0.2.1", listener="http").number)
+
+
+def test_a_trusted_proxy_brings_many_over_http_and_is_one_address_elsewhere() -> None:
+    proxies = (ip_network("192.0.2.0/24"),)
+    door = entrance(2, EntranceLimits(100, 1, 100, exempts_loopback=False, http_proxies=proxies))
+    for ip in ("192.0.2.9", "192.0.2.9", "::ffff:192.0.2.9"):
+        admitted(door, ip, listener="http")
+    admitted(door, "192.0.2.9")
+    assert refused(door, "192.0.2.9")[0] == "connections per address"
 
 
 def test_one_behind_a_proxy_counts_against_its_own_address() -> None:

@@ -3,7 +3,7 @@
 Owns the arithmetic of token buckets, and how addresses are counted together. Knows no sockets and no clock.
 """
 
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 _MAX_ADDRESSES = 10_000
 
@@ -69,16 +69,19 @@ class AddressAllowances:
 
 def address_group(ip: str) -> str:
     """What limits per address count: an IPv4 address, or the /64 network of an IPv6 one, which one host has whole."""
-    address = ip_address(ip.partition("%")[0])
+    address = host_address(ip)
     if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
         return str(IPv6Address(int(address) >> 64 << 64)) + "/64"
     return str(address)
 
 
 def is_loopback(ip: str) -> bool:
     """Whether it is this machine."""
+    return host_address(ip).is_loopback
+
+
+def host_address(ip: str) -> IPv4Address | IPv6Address:
+    """The address itself: IPv4 that came over IPv6 is IPv4, and the scope of a link-local one does not count."""
     address = ip_address(ip.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return (mapped or address).is_loopback
+    return mapped or address

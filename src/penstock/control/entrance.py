@@ -3,21 +3,19 @@
 Owns the limits on connections in all, from one address and from one address per second, exact over all workers, and the
 balance between workers: each connection goes to the one with fewest. Knows no sockets and no clock.
 
-Connections over HTTP are numbered and balanced like others, but have a bound of their own: figures and health have to
-be had from a server that is full, and web gives up its idlest client for a new one.
+Connections over HTTP are numbered, balanced and bounded like others, but counted apart from them, as figures and health
+have to be had from a server that is full. They count while a worker holds them: what is not for media is with web a
+moment after it came, and web gives up its idlest client for a new one. Browsers open as many as they like in a second,
+so there is no bound on that.
 """
 
 import itertools
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
-from ipaddress import ip_address
-from typing import Final
+from ipaddress import IPv4Network, IPv6Network, ip_address
 
-from penstock.control.allowance import AddressAllowances, address_group, is_loopback
-
-MAX_HTTP_CONNECTIONS: Final = 1024
-"""Of those that workers hold. Most are with web a moment after they came."""
+from penstock.control.allowance import AddressAllowances, address_group, host_address, is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +28,8 @@ class EntranceLimits:
     exempts_loopback: bool
     behind_proxies: frozenset[str] = frozenset()
     """Listeners whose connections count against the addresses that their proxies will give."""
+    http_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+    """Whose connections over HTTP are those of many others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ class Entrance:
         self._numbers = itertools.count(1)
         self._per_worker: dict[int, int] = {}
         self._per_address: Counter[str] = Counter()
+        self._http_per_address: Counter[str] = Counter()
         self._http = 0
         self.turned_away: Counter[str] = Counter()
         """By limit."""
@@ -106,7 +107,7 @@ class Entrance:
         """Decide about one who has come. Workers that are congested get nobody while others are not."""
         group = None if self._limits.exempts_loopback and is_loopback(ip) else address_group(ip)
         is_http = listener.startswith("http")
-        if is_http or listener in self._limits.behind_proxies:
+        if (is_http and self._is_http_proxy(ip)) or listener in self._limits.behind_proxies:
             group = None
         refusal = self._refusal(group, now, is_http=is_http)
         if refusal is None and not self._per_worker:
@@ -120,7 +121,7 @@ class Entrance:
         self._per_worker[worker] += 1
         self._http += is_http
         if group is not None:
-            self._per_address[group] += 1
+            self._counted(is_http=is_http)[group] += 1
         return Admission(number, worker, f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}")
 
     def left(self, number: int) -> None:
@@ -141,7 +142,7 @@ class Entrance:
             return None
         self._release(guest)
         group = None if self._limits.exempts_loopback and is_loopback(ip) else address_group(ip)
-        refusal = self._refusal_of_address(group, now)
+        refusal = self._refusal_of_address(group) or self._refusal_of_newcomer(group, now)
         if refusal is not None:
             self.turned_away[refusal.limit] += 1
             return refusal
@@ -155,28 +156,40 @@ class Entrance:
         return min(free or self._per_worker, key=lambda worker: (self._per_worker[worker], worker))
 
     def _refusal(self, group: str | None, now: float, *, is_http: bool) -> Refusal | None:
+        limit = self._limits.max_connections
         if is_http:
-            is_full = self._http >= MAX_HTTP_CONNECTIONS
-            return Refusal("connections over HTTP", f"{MAX_HTTP_CONNECTIONS} are open") if is_full else None
-        if self.connections >= self._limits.max_connections:
-            return Refusal("connections", f"{self._limits.max_connections} are open")
-        return self._refusal_of_address(group, now)
+            if self._http >= limit:
+                return Refusal("connections over HTTP", f"{limit} are open")
+            return self._refusal_of_address(group, is_http=True)
+        if self.connections >= limit:
+            return Refusal("connections", f"{limit} are open")
+        return self._refusal_of_address(group) or self._refusal_of_newcomer(group, now)
 
-    def _refusal_of_address(self, group: str | None, now: float) -> Refusal | None:
-        if group is None:
+    def _refusal_of_address(self, group: str | None, *, is_http: bool = False) -> Refusal | None:
+        limit = self._limits.max_connections_per_ip
+        if group is None or self._counted(is_http=is_http)[group] < limit:
             return None
-        if self._per_address[group] >= self._limits.max_connections_per_ip:
-            return Refusal("connections per address", f"{group} has {self._limits.max_connections_per_ip}")
-        if not self._newcomers.admits(group, now):
-            return Refusal("new connections per address", f"{group} opens them too fast")
-        return None
+        return Refusal("connections per address", f"{group} has {limit}{' over HTTP' if is_http else ''}")
+
+    def _refusal_of_newcomer(self, group: str | None, now: float) -> Refusal | None:
+        if group is None or self._newcomers.admits(group, now):
+            return None
+        return Refusal("new connections per address", f"{group} opens them too fast")
+
+    def _counted(self, *, is_http: bool) -> Counter[str]:
+        return self._http_per_address if is_http else self._per_address
+
+    def _is_http_proxy(self, ip: str) -> bool:
+        address = host_address(ip)
+        return any(address in network for network in self._limits.http_proxies)
 
     def _release(self, guest: _Guest) -> None:
         if guest.group is None:
             return
-        self._per_address[guest.group] -= 1
-        if not self._per_address[guest.group]:
-            del self._per_address[guest.group]
+        counted = self._counted(is_http=guest.is_http)
+        counted[guest.group] -= 1
+        if not counted[guest.group]:
+            del counted[guest.group]
         guest.group = None
 
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from penstock.control.allowance import host_address
+
 _MOST_NAMED: Final = 32
 _UNKNOWN_PORT: Final = 0
 
@@ -44,7 +46,7 @@ class TrustedProxies:
 
     def _look(self, host: str) -> bool:
         try:
-            address = ipaddress.ip_address(host)
+            address = host_address(host)
         except ValueError:
             return False
         return any(address in network for network in self._networks)

@@ -9,6 +9,7 @@ Connections, names and figures pass through it; no media byte does, and nothing 
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_network
 from socket import socket, socketpair
 from typing import Any, Final
 
@@ -86,6 +87,7 @@ def limits_of(config: Config) -> EntranceLimits:
         behind_proxies=frozenset(
             name for name, section in (("rtmp", config.rtmp), ("rtmps", config.tls)) if section.proxy_protocol
         ),
+        http_proxies=tuple(ip_network(each) for each in config.http.trusted_proxies),
     )
 
 
