@@ -17,6 +17,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 TESTS: Final = Path(__file__).parent
 COMPUTES: Final = (
     ".",
+    "access",
     "amf",
     "control",
     "media",
@@ -87,6 +88,7 @@ WAITS: Final = (
     "test_certificates.py",
     "tools",
     "web",
+    "web/access",
     "web/api/test_analytics_of_a_server.py",
     "web/api/test_links_of_a_server.py",
     "web/api/test_live.py",

@@ -38,7 +38,7 @@ IDLE_S: Final = 60.0
 """How long a connection may rest between two requests."""
 SLOW_S: Final = 10.0
 """An answer of which nothing is taken for this long is given up."""
-_PER_SLICE: Final = 128
+_PER_SLICE: Final = 32
 _PROTOCOLS: Final = {MediaKind.FLV: "http-flv", MediaKind.MP4: "http-mp4"}
 _ALLOW: Final = b"Allow: GET, HEAD, OPTIONS\r\n"
 _BEARER: Final = b'WWW-Authenticate: Bearer realm="penstock"\r\n'
