@@ -135,7 +135,7 @@ def test_a_lake_on_an_object_store_is_written_and_read_by_spark(spark: SparkSess
     pinned = put_rows(lake, name)
     rows = spark.createDataFrame(rows_of(name, {"view_id": "new"}).drop_columns(["hour"]))
     lake.replace_hours(name, pinned, rows.withColumn("hour", F.lit(HOUR_NUMBER)), [HOURS[1]])
-    expected = {("", HOURS[0]): 1, ("new", HOURS[1]): 1, ("", HOURS[2]): 1}
+    expected = {("-", HOURS[0]): 1, ("new", HOURS[1]): 1, ("-", HOURS[2]): 1}
     ours = table(spark, name, lake=lake.storage.root)
     assert counted(ours, ["view_id", "hour"]) == counted(by_delta(spark, lake, name), ["view_id", "hour"]) == expected
 
