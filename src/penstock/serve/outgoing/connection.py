@@ -80,7 +80,7 @@ class OutgoingTimeouts:
 
     `connect_s`: for its address, TCP and TLS together. `answer_s`: for the handshake, and for each answer after it.
     `play_answer_s`: for the answer to play, or the first message; a server may keep that until somebody publishes.
-    `stall_s`: for room in a socket that the server does not read. `silence_s`: for the next bytes, once it is ready.
+    `stall_s`: for it to read what it was sent, which is little. `silence_s`: for the next bytes, once it is ready.
     """
 
     connect_s: float = 10.0
@@ -143,7 +143,8 @@ class OutgoingConnection:
         self._turn: Turn | None = None
         self._events = READ
         self._write_blocked = False
-        self._wants_turn = False
+        self._unread_since: float | None = None
+        """Since when it has left something unread. The queue alone does not know what TLS holds."""
         self._is_closed = False
         self._is_ending: Failure | None = None
         self._heard_at = self._loop.now
@@ -195,7 +196,6 @@ class OutgoingConnection:
     def request_turn(self) -> None:
         """Ask for `on_room`: there is something to send."""
         if self._turn is not None and not self._is_closed:
-            self._wants_turn = True
             self._loop.queue(self._turn)
 
     # The end.
@@ -313,7 +313,6 @@ class OutgoingConnection:
                 self._handle_events()
             if self._is_closed:
                 return
-            self._wants_turn = False
             if events & WRITE or not self._write_blocked:
                 self._send()
             if not self._is_closed:
@@ -377,6 +376,10 @@ class OutgoingConnection:
                 if sent is Sent.ALL and not transport.flush():
                     sent = Sent.BLOCKED
             self._write_blocked = sent is Sent.BLOCKED
+            if sent is Sent.ALL:
+                self._unread_since = None
+            elif self._write_blocked and self._unread_since is None:
+                self._unread_since = self._loop.now
             if sent is Sent.UNFINISHED:
                 self.request_turn()
             if sent is not Sent.ALL or not self.has_room:
@@ -411,11 +414,11 @@ class OutgoingConnection:
 
     def _look(self) -> None:
         now, timeouts = self._loop.now, self._timeouts
-        stalled_since = None if self._queue is None else self._queue.stalled_since
+        unread_since = self._unread_since
         if self._awaits and now >= self._awaits_until:
             self.close(Failure(f"no {self._awaits} in time"))
-        elif stalled_since is not None and now - stalled_since >= timeouts.stall_s:
-            self.close(Failure(f"it read nothing for {timeouts.stall_s:g} s"))
+        elif unread_since is not None and now - unread_since >= timeouts.stall_s:
+            self.close(Failure(f"it left what it was sent unread for {timeouts.stall_s:g} s"))
         elif self.is_ready and timeouts.silence_s is not None and now - self._heard_at >= timeouts.silence_s:
             self.close(Failure(f"it sent nothing for {timeouts.silence_s:g} s"))
         else:
