@@ -6,6 +6,7 @@ which, and a stream that comes second is refused for as long as it lasts. What a
 had is over here, and begins there.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -59,6 +60,8 @@ class Pusher(Observer):
         """By key, what is published here or waits here for its publisher."""
         self._pushes: dict[tuple[str, str], Push] = {}
         """By target and stream."""
+        self._asked: Counter[tuple[str, str]] = Counter()
+        """How many answers of the supervisor are on their way; the last one counts."""
         self._is_closed = False
 
     @property
@@ -141,12 +144,18 @@ class Pusher(Observer):
         elif target.address.takes_many:
             push.start()
         else:
+            self._asked[place] += 1
             self._claims.claim_target(target.name, live_stream.key)
 
     def answered(self, answer: TargetAnswer) -> None:
         """The supervisor has said whether a stream may be sent to a target that takes one at a time."""
         key = key_of(answer.name)
-        push = self._pushes.get((answer.target, key))
+        place = answer.target, key
+        self._asked[place] -= 1
+        if self._asked[place] > 0:
+            return  # what it answers was given back, and asked for again
+        del self._asked[place]
+        push = self._pushes.get(place)
         if push is None:
             if answer.held_by is None:
                 self._claims.give_target_back(answer.target, key)
