@@ -270,6 +270,30 @@ def test_an_origin_that_asks_to_come_back_elsewhere_is_obeyed_without_a_gap() ->
     assert [body for _, body in pictures(viewer)] == [b"p0", b"p1", b"p2", b"p3"]
 
 
+def test_a_stream_that_ends_at_an_origin_which_is_left_is_waited_for_where_it_goes_on() -> None:
+    stage = PullStage(AppSettings(grace_s=10.0))
+    viewer, source = stage.watched()
+    source.say(ReconnectRequested(None, ""))
+    stage.loop.settle()
+    # Its publisher was asked as well, and is quicker.
+    source.say(StreamEnded(1, "NetStream.Play.UnpublishNotify"))
+    stage.pass_time(2.0)
+    assert ENDS not in all_codes(viewer)
+    stage.source.picture(0, b"p1")
+    stage.loop.advance(0.1)
+    assert [body for _, body in pictures(viewer)] == [b"p0", b"p1"]
+    assert all_codes(viewer) == PLAYING
+
+
+def test_a_stream_that_ends_at_an_origin_which_is_left_and_goes_on_nowhere_is_over_in_the_end() -> None:
+    stage = PullStage(AppSettings(grace_s=4.0))
+    viewer, source = stage.watched()
+    source.say(ReconnectRequested(None, ""), StreamEnded(1, "NetStream.Play.UnpublishNotify"))
+    stage.pass_time(6.0)
+    assert ENDS in all_codes(viewer)
+    assert (len(stage.pulls[1]), len(stage.on.names.names)) == (0, 0)
+
+
 def test_an_origin_that_always_asks_to_come_back_is_obeyed_now_and_then() -> None:
     stage = PullStage()
     stage.watched()

@@ -61,6 +61,7 @@ class PulledPublisher:
     __slots__ = ("address", "heard_at", "id", "protocol", "pulled_from")
 
     client: Final = ""
+    via: Final[tuple[str, ...]] = ()
 
     def __init__(self, name: str, source: Source, shown: str, now: float) -> None:
         self.id = name
@@ -190,9 +191,14 @@ class Pull:
             pause_s = min(FIRST_PAUSE_S * 2.0 ** min(self._tries, 10), LONGEST_PAUSE_S)
             self._retry = self._loop.call_later(pause_s, self._dial)
 
+    @property
+    def _is_moving(self) -> bool:
+        """Whether another connection is to bring it soon."""
+        return self._next is not None or self._retry is not None
+
     def _move(self, tc_url: str | None) -> None:
         """The origin asks its clients to come back, here or elsewhere."""
-        if self._next is not None or self._retry is not None:
+        if self._is_moving:
             return
         self._address = moved_to(self._address, tc_url)
         due = max(self._loop.now, self._moved_at + _MOVES_APART_S)
@@ -227,6 +233,9 @@ class Pull:
                     stream.take_data(event.timestamp_ms, event.payload, self._loop.now)
             case DataCleared() if connection is self._source and self.stream is not None:
                 self.stream.clear_metadata()
+            case StreamEnded() if connection is self._source and self._is_moving:
+                # Its publisher was asked to come back as well, and has left first.
+                connection.end(ENDED)
             case StreamEnded() if connection is self._source:
                 self._host.end(self, self._publisher, ENDED, has_grace=False)
             case StreamEnded():
