@@ -26,9 +26,17 @@ def target(name: str = "b", url: str = "rtmp://b/{app}/{stream}", key: str | Non
 class FakeTarget:
     """A connection as a push sees it."""
 
-    def __init__(self, loop: FakeLoop, address: StreamAddress, owner: OutgoingOwner, secrets: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        loop: FakeLoop,
+        address: StreamAddress,
+        owner: OutgoingOwner,
+        secrets: tuple[str, ...],
+        via: tuple[str, ...],
+    ) -> None:
         self.address = address
         self.secrets = secrets
+        self.via = via
         self.sent: list[Sent] = []
         self.room = 1000
         """How many messages it takes before it has to read."""
@@ -129,8 +137,10 @@ class PushStage:
         )
         self.pusher.configure(targets)
 
-    def _open(self, address: StreamAddress, owner: OutgoingOwner, *, secrets: tuple[str, ...]) -> OutgoingConnection:
-        fake = FakeTarget(self.loop, address, owner, secrets)
+    def _open(
+        self, address: StreamAddress, owner: OutgoingOwner, *, secrets: tuple[str, ...], via: tuple[str, ...]
+    ) -> OutgoingConnection:
+        fake = FakeTarget(self.loop, address, owner, secrets, via)
         self.dialled.append(fake)
         return fake.itself
 

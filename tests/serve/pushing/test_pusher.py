@@ -202,6 +202,32 @@ def test_an_answer_that_nobody_waits_for_is_given_back() -> None:
     assert on.claims == ["give back yt of live/a"]
 
 
+def test_an_answer_to_what_was_given_back_meanwhile_is_not_taken_for_the_next() -> None:
+    taken = target("yt", "rtmp://b/live2", "k-1")
+    on = PushStage(taken)
+    on.publish()
+    on.pusher.configure([])
+    on.pusher.configure([taken])
+    assert on.claims == ["claim yt for live/a", "give back yt of live/a", "claim yt for live/a"]
+    on.answer("yt", None)
+    assert on.dialled == []
+    on.answer("yt", "live/z")
+    assert (on.push.state.value, on.dialled) == ("stopped", [])
+
+
+def test_a_push_tells_which_servers_the_stream_has_come_through() -> None:
+    on = PushStage(target())
+    publisher = on.on.begin()
+    publisher.via = ("x", "y")
+    on.pusher.publish_started(publisher, on.on.stream, "live")
+    assert on.dialled[0].via == ("x", "y")
+    # Its publisher is gone, and it is as it was.
+    on.on.stream.lose(on.loop.now)
+    on.dialled[0].fail("it closed the connection")
+    on.loop.advance(2)
+    assert on.dialled[1].via == ("x", "y")
+
+
 def test_targets_come_and_go_while_a_stream_is_live() -> None:
     one, two = target("one"), target("two")
     on = PushStage(one)

@@ -85,7 +85,7 @@ class Pulls:
     # What the media path asks.
 
     def is_asked_by_itself(self, via: tuple[str, ...]) -> bool:
-        """Whether a connection is of a pull that this server itself has caused."""
+        """Whether a connection is of a pull or push that this server itself has caused."""
         return self._server_id in via or len(via) > MOST
 
     def may_pull(self, key: str) -> bool:

@@ -42,8 +42,9 @@ class OpenConnection(Protocol):
     """Opens an outgoing connection that publishes."""
 
     def __call__(
-        self, address: StreamAddress, owner: OutgoingOwner, *, secrets: tuple[str, ...]
-    ) -> OutgoingConnection: ...
+        self, address: StreamAddress, owner: OutgoingOwner, *, secrets: tuple[str, ...], via: tuple[str, ...]
+    ) -> OutgoingConnection:
+        """`via`: the servers that the stream has come through to this one."""
 
 
 class PushListener:
@@ -100,6 +101,7 @@ class Push:
         self._moved_at = -_MOVES_APART_S
         self._live_at: float | None = None
         self._ended_bytes = 0
+        self._via: tuple[str, ...] = ()
         self._retry: Timer | None = None
 
     @property
@@ -159,7 +161,9 @@ class Push:
         self._is_leaving = False
         address, self._moved_to = self._moved_to or self._address, None
         self._change(PushState.CONNECTING)
-        self._connection = self._open_connection(address, self, secrets=self._secrets)
+        if self.live_stream.publisher is not None:
+            self._via = self.live_stream.publisher.via
+        self._connection = self._open_connection(address, self, secrets=self._secrets, via=self._via)
 
     def _change(self, state: PushState) -> None:
         self.state = state

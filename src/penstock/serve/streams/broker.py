@@ -253,7 +253,7 @@ class Broker:
             self._reject(connection, "Access denied.", BLOCKED)
             return
         if self.table.puller.is_asked_by_itself(event.via):
-            self._reject(connection, LOOP, "pulls go in a circle")
+            self._reject(connection, LOOP, "pulls or pushes go in a circle")
             return
         rejected = self.gatekeeper.connect(connection, event)
         if rejected is not None:
