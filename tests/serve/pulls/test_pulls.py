@@ -172,6 +172,21 @@ def test_viewers_wait_for_an_origin_that_was_lost_and_go_on_in_one_time() -> Non
     assert all_codes(viewer) == all_codes(far) == PLAYING
 
 
+def test_an_origin_that_loses_it_each_time_is_asked_less_and_less_often() -> None:
+    stage = PullStage(AppSettings(grace_s=30.0))
+    stage.watched()
+    stage.pass_time(11.0)
+    pauses = []
+    for _ in range(6):
+        stage.source.lose()
+        lost_at, sources = stage.loop.now, len(stage.sources)
+        while len(stage.sources) == sources:
+            stage.loop.advance(0.25)
+        pauses.append(stage.loop.now - lost_at)
+        stage.source.picture(0)
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0]
+
+
 def test_an_origin_that_does_not_have_it_yet_is_asked_again_while_its_viewers_wait() -> None:
     stage = PullStage()
     viewer, source = stage.watched()

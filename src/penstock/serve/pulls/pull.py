@@ -24,6 +24,8 @@ from penstock.serve.streams.publisher import Publisher
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 10.0
 """Between two tries: doubled each time up to this."""
+_SETTLED_S: Final = 10.0
+"""A connection that brought the stream for so long was a success: the next pause is a short one again."""
 _MOVES_APART_S: Final = 5.0
 """An origin that asks its clients to come back whenever they do is obeyed so often."""
 IDLE: Final = "nobody watches"
@@ -128,6 +130,7 @@ class Pull:
         self._next: Source | None = None
         """One that has brought nothing yet."""
         self._tries = 0
+        self._brings_since = 0.0
         self._opened = 0
         self._moved_at = -_MOVES_APART_S
         self._retry: Timer | None = None
@@ -258,6 +261,8 @@ class Pull:
             self._on_failed(failure)
         elif connection is self._source:
             publisher, self._source, self._publisher = self._publisher, None, None
+            if self._loop.now - self._brings_since >= _SETTLED_S:
+                self._tries = 0
             self._host.lost(self, failure.reason)
             self._host.end(self, publisher, failure.reason, has_grace=True)
             self._retry_later()
@@ -281,7 +286,7 @@ class Pull:
             return None
         before, publisher = self._source, self._publisher
         self._source, self._next = connection, None
-        self._tries = 0
+        self._brings_since = self._loop.now
         if self._first_by is not None:
             self._first_by.cancel()
             self._first_by = None
