@@ -13,7 +13,7 @@ import pytest
 
 from penstock.certificates import ReloadableTls
 from penstock.protocol.data import SetDataFrame
-from penstock.protocol.events import DataReceived, MediaReceived
+from penstock.protocol.events import DataReceived, MediaReceived, StreamEnded
 from penstock.serve.outgoing.connection import OutgoingConnection, OutgoingTimeouts, Purpose
 from penstock.serve.outgoing.words import Failure
 from tests.serve.live_server import AAC_SETUP, AVC_SETUP, key_frame, live_server
@@ -215,6 +215,20 @@ def test_an_error_of_the_owner_costs_its_connection() -> None:
         on.run_until(lambda: owner.failures)
         assert owner.failures == [Failure("internal error: ValueError")]
         assert [str(bug) for bug in owner.bugs] == ["a bug"]
+
+
+def test_a_server_takes_one_that_hangs_up_for_lost_and_has_all_that_was_sent() -> None:
+    with live_server() as server, stage() as on:
+        owner, player = sending([AVC_SETUP, key_frame(40, 50_000)]), KeepingOwner()
+        url = f"rtmp://127.0.0.1:{server.port}/live/test"
+        connection = on.open(url, Purpose.PUBLISH, owner)
+        on.run_until(lambda: connection.sent_bytes > 50_000)
+        connection.hang_up("it goes on elsewhere")
+        assert owner.failures == [Failure("it goes on elsewhere")]
+        playing = on.open(url, Purpose.PLAY, player)
+        on.run_until(lambda: sum(isinstance(event, MediaReceived) for event in player.events) == 2)
+        assert not any(isinstance(event, StreamEnded) for event in player.events)
+        playing.close(Failure("enough"))
 
 
 def test_one_that_is_closed_while_it_is_dialled_hears_nothing_more() -> None:

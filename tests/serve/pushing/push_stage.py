@@ -42,6 +42,7 @@ class FakeTarget:
         """How many messages it takes before it has to read."""
         self.is_ready = False
         self.ended: str | None = None
+        self.is_hung_up = False
         self._loop = loop
         self._owner = owner
 
@@ -72,6 +73,10 @@ class FakeTarget:
     def end(self, reason: str) -> None:
         self.ended = reason
         self._owner.on_closed(self.itself, Failure(reason))
+
+    def hang_up(self, reason: str) -> None:
+        self.is_hung_up = True
+        self.close(Failure(reason))
 
     def close(self, failure: Failure) -> None:
         self.ended = failure.reason

@@ -121,11 +121,18 @@ def test_a_publisher_that_comes_back_is_continued_on_the_same_connection() -> No
 def test_the_end_of_the_stream_is_the_end_of_the_push() -> None:
     on, fake = live_push()
     on.pusher.stream_closed(on.on.stream)
-    assert fake.ended == "the stream is over"
+    assert (fake.ended, fake.is_hung_up) == ("the stream is over", False)
     assert list(on.pusher.pushes) == []
     on.on.send(inter(40, b"i1"))
     assert fake.media == [(0, b"k0")]
     assert on.journal.lines[-1] == "stopped: the stream is over"
+
+
+def test_a_stream_that_goes_on_in_another_worker_does_not_end_at_its_targets() -> None:
+    on, fake = live_push()
+    on.pusher.stream_left(on.on.stream)
+    assert (fake.ended, fake.is_hung_up) == ("the stream goes on in another worker", True)
+    assert list(on.pusher.pushes) == []
 
 
 def test_one_that_waits_for_its_next_try_is_not_tried_when_the_stream_is_over() -> None:

@@ -7,6 +7,7 @@ of the server, of the network or of ours costs this connection and nothing else.
 
 # Long because: steps, sending and deadlines decide together when it is over.
 
+import contextlib
 import enum
 import os
 import time
@@ -213,6 +214,15 @@ class OutgoingConnection:
         self._is_ending = failure
         self._loop.call_later(_GOODBYE_S, lambda: self.close(failure))
         self.request_turn()
+
+    def hang_up(self, reason: str) -> None:
+        """Close as one that is lost, so that a server with patience keeps the stream for whoever goes on with it."""
+        if self._is_closed or self._is_ending is not None:
+            return
+        self._is_ending = Failure(reason)
+        with contextlib.suppress(OSError):
+            self._send()
+        self.close(self._is_ending)
 
     def close(self, failure: Failure) -> None:
         """The end, at once."""

@@ -132,8 +132,8 @@ class Push:
         self.last_error = reason
         self._change(PushState.STOPPED)
 
-    def stop(self, reason: str) -> None:
-        """The stream is over, or is not to be sent there any more."""
+    def stop(self, reason: str, *, goes_on: bool = False) -> None:
+        """The stream is over, or is not to be sent there any more. `goes_on`: another worker sends it from now on."""
         if self.is_over:
             return
         self.is_over = True
@@ -144,7 +144,7 @@ class Push:
         if connection is not None:
             # What was flushed last is in the log for this moment only.
             self._sender.send(connection, lambda: False)
-            connection.end(reason)
+            (connection.hang_up if goes_on else connection.end)(reason)
         self._sender.release()
         self.state = PushState.STOPPED
         for listener in self._listeners:

@@ -108,17 +108,17 @@ class Pusher(Observer):
 
     def stream_left(self, live_stream: "LiveStream") -> None:
         """It goes on in another worker."""
-        self._forget(live_stream, "the stream goes on in another worker")
+        self._forget(live_stream, "the stream goes on in another worker", goes_on=True)
 
     def stream_closed(self, live_stream: "LiveStream") -> None:
         """A stream is over."""
         self._forget(live_stream, "the stream is over")
 
-    def _forget(self, live_stream: "LiveStream", reason: str) -> None:
+    def _forget(self, live_stream: "LiveStream", reason: str, *, goes_on: bool = False) -> None:
         if self._published.get(live_stream.key) is live_stream:
             del self._published[live_stream.key]
         for push in [push for push in self._pushes.values() if push.live_stream is live_stream]:
-            self._end(push, reason)
+            self._end(push, reason, goes_on=goes_on)
 
     # Pushes.
 
@@ -165,9 +165,9 @@ class Pusher(Observer):
             held_by = printable(key_of(answer.held_by))
             push.refuse(f"the target takes one stream at a time, and is sent {held_by}")
 
-    def _end(self, push: Push, reason: str) -> None:
+    def _end(self, push: Push, reason: str, *, goes_on: bool = False) -> None:
         key = push.live_stream.key
         del self._pushes[push.target.name, key]
         if not push.target.address.takes_many and not push.is_refused:
             self._claims.give_target_back(push.target.name, key)
-        push.stop(reason)
+        push.stop(reason, goes_on=goes_on)
