@@ -6,9 +6,8 @@ from penstock.rtmp_address import StreamAddress
 from penstock.serve.outgoing.words import Failure
 from penstock.serve.pulls.pull import FIRST_PAUSE_S
 from penstock.serve.settings import AppSettings
-from tests.serve.fake_peer import FakePeer, codes, media, video
+from tests.serve.fake_peer import FakePeer, media, video
 from tests.serve.pulls.stage import NOT_FOUND, REFUSED, PullStage, all_codes
-from tests.support.hostile_clients import command
 
 PLAYING = ["NetStream.Play.Start"]
 ENDS = "NetStream.Play.UnpublishNotify"
@@ -339,35 +338,6 @@ def test_an_error_of_ours_about_one_pull_costs_nothing_else() -> None:
     fine.picture(0, b"p0")
     stage.loop.advance(0.1)
     assert pictures(other) == [(0, b"p0")]
-
-
-def test_a_server_that_asks_itself_is_refused() -> None:
-    stage = PullStage()
-    stage.viewer()
-    assert stage.source.via == ("here",)
-    peer = stage.on.workers[1].peer()
-    told = peer.say(b"\x03" + bytes(2 * 1536), command("connect", 1.0, {"app": "live", "penstockVia": "x,here"}))
-    assert codes(told) == ["NetConnection.Connect.Rejected"]
-
-
-def test_a_pull_for_another_server_tells_who_has_asked() -> None:
-    stage = PullStage()
-    peer = stage.on.workers[1].peer()
-    peer.say(b"\x03" + bytes(2 * 1536), command("connect", 1.0, {"app": "live", "penstockVia": "x,y"}))
-    peer.say(command("createStream", 2.0, None))
-    peer.play("a")
-    assert stage.source.via == ("x", "y", "here")
-
-
-def test_a_row_of_too_many_servers_is_a_circle() -> None:
-    stage = PullStage()
-    via = ",".join(f"s{number}" for number in range(9))
-    told = (
-        stage.on.workers[1]
-        .peer()
-        .say(b"\x03" + bytes(2 * 1536), command("connect", 1.0, {"app": "live", "penstockVia": via}))
-    )
-    assert codes(told) == ["NetConnection.Connect.Rejected"]
 
 
 def test_a_worker_that_ends_leaves_no_pull_behind() -> None:

@@ -266,3 +266,20 @@ def test_no_server_sends_a_stream_to_itself_directly_or_through_another(tmp_path
         assert str(other.wait_for_line("Push failed")["reason"]).startswith("it refused connect: ")
         started = [line["msg"] for line in server.log_lines() if str(line["msg"]).startswith("publish started")]
         assert started == ["publish started: live/a"]
+
+
+def test_what_is_pulled_from_a_server_is_not_pushed_back_to_it(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    with penstock_server(tmp_path / "b", config='[defaults]\ntakeover = "replace"\n') as origin:
+        there = f"rtmp://127.0.0.1:{origin.port}/{{app}}/{{stream}}"
+        config = target("back", there) + f'[[pull]]\nstreams = ["live/*"]\nurl = "{there}"\n'
+        with (
+            penstock_server(tmp_path / "a", TWO_WORKERS, config) as edge,
+            running([*PUBLISH, origin.url("a"), "--test-pattern", "--size", "64x64"], tmp_path / "publish.log"),
+        ):
+            origin.wait_for_line("publish started: live/a")
+            play = [sys.executable, "-m", "penstock", "play", edge.url("a"), "--output", str(tmp_path / "a.flv")]
+            with running(play, tmp_path / "play.log"):
+                assert str(edge.wait_for_line("Push failed")["reason"]).startswith("it refused connect: ")
+            assert len(published(origin, "a")) == 1

@@ -38,6 +38,7 @@ from penstock.protocol.events import (
 )
 from penstock.protocol.handshake import NONCE_BYTES
 from penstock.protocol.status import StatusCode
+from penstock.protocol.via import PROPERTY, read_via
 from penstock.rtmp_address import StreamAddress
 from penstock.serve.connections.send_queue import SendQueue, Sent
 from penstock.serve.connections.transport import Transport
@@ -130,6 +131,8 @@ class OutgoingConnection:
         self.is_ready = False
         self.stream_id = 0
         self.received_bytes = 0
+        self.server_via: tuple[str, ...] = ()
+        """What the server calls itself, if it is one of ours."""
         self._loop: Loop = dialer.loop
         self._owner = owner
         self._purpose = purpose
@@ -266,7 +269,8 @@ class OutgoingConnection:
                 app, tc_url = self.address.app, self.address.tc_url
                 session.connect(app, tc_url, capabilities=_CAPABILITIES, more=self._connect_properties)
                 self._await("answer to connect", self._timeouts.answer_s)
-            case Connected():
+            case Connected(properties):
+                self.server_via = read_via(properties.get(PROPERTY))
                 if self._purpose is Purpose.PUBLISH:
                     session.announce_publish(name)
                 session.create_stream()

@@ -50,6 +50,10 @@ class Source(Protocol):
     def received_bytes(self) -> int:
         """From there."""
 
+    @property
+    def server_via(self) -> tuple[str, ...]:
+        """What the server there calls itself, if it is one of ours."""
+
     def end(self, reason: str) -> None:
         """Give the stream back, and close."""
 
@@ -60,10 +64,9 @@ class Source(Protocol):
 class PulledPublisher:
     """The publisher of what one connection brings."""
 
-    __slots__ = ("address", "heard_at", "id", "protocol", "pulled_from")
+    __slots__ = ("address", "heard_at", "id", "protocol", "pulled_from", "via")
 
     client: Final = ""
-    via: Final[tuple[str, ...]] = ()
 
     def __init__(self, name: str, source: Source, shown: str, now: float) -> None:
         self.id = name
@@ -71,6 +74,7 @@ class PulledPublisher:
         self.protocol = "rtmps" if source.address.is_tls else "rtmp"
         self.heard_at = now
         self.pulled_from = shown
+        self.via = source.server_via
 
 
 class Wanted(NamedTuple):

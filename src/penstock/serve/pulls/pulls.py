@@ -53,7 +53,7 @@ class Pulls:
         self._broker = broker
         self._table = broker.table
         self._open = open_connection
-        self._server_id = server_id
+        self.own_via = (server_id,)
         self._boot = boot
         self._numbers = itertools.count(1)
         self._pulls: dict[str, Pull] = {}
@@ -86,7 +86,7 @@ class Pulls:
 
     def is_asked_by_itself(self, via: tuple[str, ...]) -> bool:
         """Whether a connection is of a pull or push that this server itself has caused."""
-        return self._server_id in via or len(via) > MOST
+        return self.own_via[0] in via or len(via) > MOST
 
     def may_pull(self, key: str) -> bool:
         """Whether a stream is pulled from elsewhere when it is not here."""
@@ -98,7 +98,7 @@ class Pulls:
         if key in self._pulls or origin is None or self._is_closed or self._table.is_closing:
             return
         name = f"{self._boot}-p{next(self._numbers)}"
-        pull = self._pulls[key] = Pull(self, name, Wanted(key, app_name), origin, (*via, self._server_id))
+        pull = self._pulls[key] = Pull(self, name, Wanted(key, app_name), origin, (*via, *self.own_via))
         self._table.registry.claim_to_pull(
             key,
             pull.id,

@@ -44,6 +44,10 @@ class Publisher(Protocol):
 class Puller(Protocol):
     """Fetches streams from other servers when somebody wants to watch them."""
 
+    @property
+    def own_via(self) -> tuple[str, ...]:
+        """What this server is called among servers that streams come through."""
+
     def is_asked_by_itself(self, via: tuple[str, ...]) -> bool:
         """Whether a connection is of a pull or push that this server itself has caused, through others or not."""
 
@@ -65,6 +69,8 @@ class Puller(Protocol):
 
 class NoPulls:
     """Of a server that pulls nothing."""
+
+    own_via: Final[tuple[str, ...]] = ()
 
     def is_asked_by_itself(self, via: tuple[str, ...]) -> bool:  # noqa: ARG002
         return False
