@@ -26,9 +26,9 @@ def test_a_pull_for_another_server_tells_who_has_asked() -> None:
 def test_servers_are_told_the_name_of_this_one_and_others_are_not() -> None:
     stage = PullStage()
     answers = []
-    for properties in ({"app": "live", "penstockVia": "x"}, {"app": "live"}):
+    for named in ("penstockVia", "somethingElse"):
         peer = stage.on.workers[1].peer()
-        peer.say(b"\x03" + bytes(2 * 1536), command("connect", 1.0, properties))
+        peer.say(b"\x03" + bytes(2 * 1536), command("connect", 1.0, {"app": "live", named: "x"}))
         answers.append(any(b"\x00\x0bpenstockVia\x02\x00\x04here" in each.payload for each in peer.messages))
     assert answers == [True, False]
 
