@@ -284,6 +284,17 @@ def test_an_origin_that_asks_to_come_back_elsewhere_is_obeyed_without_a_gap() ->
     assert [body for _, body in pictures(viewer)] == [b"p0", b"p1", b"p2", b"p3"]
 
 
+def test_an_origin_that_sends_its_clients_elsewhere_before_it_sends_anything_is_obeyed() -> None:
+    stage = PullStage()
+    viewer, first = stage.viewer(), stage.source
+    first.say(ReconnectRequested("rtmp://other/live", ""))
+    stage.loop.settle()
+    assert (first.ended is not None, stage.source.address.host) == (True, "other")
+    stage.source.picture(0, b"p0")
+    stage.loop.advance(0.1)
+    assert pictures(viewer) == [(0, b"p0")]
+
+
 def test_a_stream_that_ends_at_an_origin_which_is_left_is_waited_for_where_it_goes_on() -> None:
     stage = PullStage(AppSettings(grace_s=10.0))
     viewer, source = stage.watched()

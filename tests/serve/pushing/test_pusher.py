@@ -157,6 +157,15 @@ def test_a_target_that_asks_its_publishers_to_come_back_is_left_at_the_next_key_
     assert (fake.media, on.dialled[1].media) == ([(0, b"k0"), (40, b"i1")], [(80, b"k2")])
 
 
+def test_a_target_that_sends_its_publishers_elsewhere_before_it_takes_the_stream_is_left_at_once() -> None:
+    on = PushStage(target())
+    on.publish()
+    on.dialled[0].say(ReconnectRequested("rtmp://c/live", "moving"))
+    on.loop.advance(0.01)
+    assert [each.address.host for each in on.dialled] == ["b", "c"]
+    assert on.push.state.value == "connecting"
+
+
 def test_a_target_that_asks_to_come_back_whenever_it_is_come_to_is_one_that_was_lost() -> None:
     on, fake = live_push()
     for dialled_at_once in (2, 2):

@@ -249,9 +249,11 @@ class Pull:
                 connection.close(Failure(ENDED, is_refusal=True))
             case ReconnectRequested() if connection is self._source:
                 self._move(event.tc_url)
-            case ReconnectRequested():
-                self._address = moved_to(self._address, event.tc_url)
-                connection.close(Failure("it asks its clients to come back"))
+            case ReconnectRequested() if connection is self._next:
+                # It brings nothing yet, so there is nothing to be kept until another one does.
+                self._next = None
+                connection.end("it asks its clients to come back")
+                self._move(event.tc_url)
             case _:
                 pass
 

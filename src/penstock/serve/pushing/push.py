@@ -195,7 +195,10 @@ class Push:
                 self._moved_to = moved_to(connection.address, tc_url)
                 if not self._is_leaving:
                     self._is_leaving = True
-                    self._loop.call_later(_LEAVE_WITHIN_S, lambda: self._leave(connection))
+                    if connection.is_ready:
+                        self._loop.call_later(_LEAVE_WITHIN_S, lambda: self._leave(connection))
+                    else:
+                        self._leave(connection)
             case StreamEnded(code=code):
                 connection.close(Failure(f"it ended the stream: {code}"))
             case _:
