@@ -60,6 +60,7 @@ class Pulls:
         self._past_bytes = 0
         self._is_closed = False
         self._warnings = OncePerSecond(broker.loop.clock)
+        self._misses_told = OncePerSecond(broker.loop.clock)
         self._log = get_logger()
         self._table.puller = self
 
@@ -176,9 +177,10 @@ class Pulls:
         """It is not to be had."""
         self.misses += 1
         if failure.code == StatusCode.PLAY_STREAM_NOT_FOUND:
-            self._log.info("Pull missed", stream_key=pull.key, pulled_from=pull.origin.shown, reason=failure.reason)
+            # Whoever may ask for names makes these, as many as there are names.
+            self._tell("Pull missed", pull, failure.reason, self._log.info, self._misses_told)
         else:
-            self._warn("Pull came to nothing", pull, failure.reason)
+            self._tell("Pull came to nothing", pull, failure.reason, self._log.warning, self._warnings)
         self._forget(pull, failure.reason)
         if pull.grant is not None:
             self._table.registry.not_there(pull.key, pull.grant.epoch)
@@ -186,13 +188,12 @@ class Pulls:
     def lost(self, pull: Pull, reason: str) -> None:
         """A try has failed."""
         self.losses += 1
-        self._warn("Pull failed, and is tried again", pull, reason)
+        self._tell("Pull failed, and is tried again", pull, reason, self._log.warning, self._warnings)
 
-    def _warn(self, text: str, pull: Pull, reason: str) -> None:
-        if (swallowed := self._warnings.admit()) is not None:
-            self._log.warning(
-                text, stream_key=pull.key, pulled_from=pull.origin.shown, reason=reason, swallowed=swallowed
-            )
+    @staticmethod
+    def _tell(text: str, pull: Pull, reason: str, write: Callable[..., object], rate: OncePerSecond) -> None:
+        if (swallowed := rate.admit()) is not None:
+            write(text, stream_key=pull.key, pulled_from=pull.origin.shown, reason=reason, swallowed=swallowed)
 
     def bug(self, error: Exception) -> None:
         """An error of ours."""
