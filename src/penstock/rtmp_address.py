@@ -8,7 +8,7 @@ belong into a query.
 
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote_plus, urljoin, urlsplit
 
 from penstock.errors import MalformedInput
 
@@ -70,6 +70,12 @@ def moved_to(address: StreamAddress, tc_url: str | None) -> StreamAddress:
     if not app or (address.is_tls and not is_tls):
         return address
     return StreamAddress(host, port, app, address.stream, is_tls)
+
+
+def secrets_in(query: str) -> set[str]:
+    """What may be a credential in a query, as it is written and as servers read it: all of it, and each value."""
+    pieces = [part.partition("=")[2] if "=" in part else part for part in query.split("&")]
+    return {text for each in (query, *pieces) for text in (each, unquote_plus(each)) if text}
 
 
 def _resolved(base_url: str, url: str) -> str:

@@ -54,6 +54,7 @@ def test_a_stream_has_an_address_and_another_is_shown(
     [
         ("rtmps://host/live2", "k-1", ("k-1",)),
         ("rtmp://host/live/fixed?token=t&a=", None, ("fixed", "t", "token=t&a=")),
+        ("rtmp://host/{app}/{stream}?a=b+c&sesame", None, ("a=b c&sesame", "a=b+c&sesame", "b c", "b+c", "sesame")),
         ("rtmp://host/{app}/{stream}", None, ()),
         ("rtmp://host/{app}/{stream}?key={key}", "k-1", ("k-1", "key=k-1")),
     ],

@@ -1,5 +1,6 @@
 """[[push]]: what is read, what is refused, and that no key is repeated or shown."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from penstock.config_sources import load_text
 from penstock.errors import ConfigError
 from penstock.web.api.config_view import ConfigView
 
+REPOSITORY = Path(__file__).parents[2]
 YOUTUBE = b"""[[push]]
 name = "yt"
 streams = ["live/*"]
@@ -63,6 +65,23 @@ def test_a_key_that_is_missing_is_found_before_the_start() -> None:
     config = load_text(YOUTUBE, "text").config
     with pytest.raises(ConfigError, match=r"push\.yt\.key: the variable YT_KEY is empty or not there"):
         check_secrets(config, {})
+
+
+def test_the_readme_restreams_to_three_targets() -> None:
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    config = load_text(readme.partition("$ cat penstock.toml\n")[2].partition("\n$ ")[0].encode(), "README").config
+    check_secrets(config, {"YOUTUBE_KEY": "k-1", "TWITCH_KEY": "k-2"})
+    assert [(each.name, each.address.shown, each.address.takes_many) for each in config.push] == [
+        ("youtube", "rtmps://a.rtmps.youtube.com/live2", False),
+        ("twitch", "rtmp://live.twitch.tv/app", False),
+        ("backup", "rtmp://backup.example/{app}/{stream}", True),
+    ]
+
+
+def test_what_the_documentation_shows_is_a_configuration() -> None:
+    page = (REPOSITORY / "docs" / "16-to-and-from-other-servers.md").read_text(encoding="utf-8")
+    configs = [load_text(block.encode(), "page").config for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
+    assert [(len(each.push), len(each.pull)) for each in configs] == [(2, 0), (0, 1)]
 
 
 @pytest.mark.parametrize("key", ["two words", "naïve", "bell\x07"])

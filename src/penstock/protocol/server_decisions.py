@@ -5,6 +5,8 @@ lead here is `server_session`'s matter. The texts and their order are those that
 VLC were seen to need; onFCPublish is for hardware encoders that are said to wait for it.
 """
 
+from collections.abc import Mapping
+
 from penstock.amf import AmfValue
 from penstock.errors import MisuseError
 from penstock.protocol.capabilities import RELAY_CAPABILITIES, Capabilities, read_capabilities
@@ -64,8 +66,8 @@ class ServerDecisions(Session):
         self._connect: Connect | None = None
         self._undecided_publish: MessageStream | None = None
 
-    def accept_connect(self) -> None:
-        """Answer a ConnectRequested: control burst, then _result."""
+    def accept_connect(self, more: Mapping[str, AmfValue] | None = None) -> None:
+        """Answer a ConnectRequested: control burst, then _result, which may have more properties."""
         connect = self._decide_connect(ConnectionSignal.ACCEPT)
         settings = self._connection.settings
         for control in (
@@ -77,7 +79,13 @@ class ServerDecisions(Session):
         enhanced: dict[str, AmfValue] = {}
         if read_capabilities(connect.properties).is_enhanced:
             enhanced = self._capabilities.to_properties()
-        properties: dict[str, AmfValue] = {"fmsVer": SERVER_VERSION, "capabilities": 31.0, "mode": 1.0, **enhanced}
+        properties: dict[str, AmfValue] = {
+            "fmsVer": SERVER_VERSION,
+            "capabilities": 31.0,
+            "mode": 1.0,
+            **enhanced,
+            **(more or {}),
+        }
         status = information(
             StatusCode.CONNECT_SUCCESS,
             "Connection succeeded.",

@@ -1,7 +1,8 @@
 """Which servers ask for a stream, where servers pull from each other: told in connect, so that circles are noticed.
 
 Owns the property `penstockVia`: the ids of servers, the one that asked first in front, with commas between them. A
-server that finds its own id there is asked for what it asks for itself. Servers that know nothing of it ignore it, as
+server that finds its own id there is asked for what it asks for itself. It names itself in its answer, to those who do,
+so that nobody sends a stream back to where it was fetched. Servers that know nothing of it ignore it, as
 they do every property that they do not know. What is no list of ids is ignored, and so is all behind the first MOST.
 """
 
@@ -26,5 +27,5 @@ def read_via(value: AmfValue) -> tuple[str, ...]:
 
 
 def write_via(via: tuple[str, ...]) -> dict[str, AmfValue]:
-    """The property, for a connect."""
+    """The property, for a connect or its answer."""
     return {PROPERTY: ",".join(via)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.amf import printable
-from penstock.rtmp_address import StreamAddress
+from penstock.rtmp_address import StreamAddress, secrets_in
 
 _PLACE: Final = re.compile(r"\{(app|stream|key)\}")
 
@@ -56,12 +56,13 @@ def origin_of(rules: Iterable[PullRule], key: str, app_name: str) -> Origin | No
     if rule.key is not None and "{key}" not in template.app + template.stream:
         stream += f"{'&' if '?' in template.stream else '?'}key={rule.key}"
     hidden = {**places, "key": "***"}
-    shown_name, _, query = template.stream.partition("?")
+    shown_name = template.stream.partition("?")[0]
+    secrets = secrets_in(stream.partition("?")[2]) | ({rule.key} if rule.key else set())
     return Origin(
         replace(template, app=app, stream=stream),
         printable(f"{replace(template, app=_filled(template.app, hidden)).tc_url}/{_filled(shown_name, hidden)}"),
         rule.idle_s,
-        tuple(each for each in (rule.key, query) if each),
+        tuple(sorted(secrets)),
     )
 
 

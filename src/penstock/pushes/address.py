@@ -8,10 +8,9 @@ the stream there, as encoders ask for "server" and "stream key". No error repeat
 import re
 from dataclasses import dataclass, replace
 from typing import Final
-from urllib.parse import parse_qsl
 
 from penstock.errors import MalformedInput
-from penstock.rtmp_address import StreamAddress, read_address
+from penstock.rtmp_address import StreamAddress, read_address, secrets_in
 
 _LAYER: Final = "push url"
 _PLACE: Final = re.compile(r"\{([^{}]*)\}")
@@ -59,12 +58,12 @@ class PushAddress:
     def secrets_of(self, app: str, stream: str, key: str | None) -> tuple[str, ...]:
         """What no text about a push may show: the key, and whatever else was written into the URL to get in."""
         name, _, query = self.address_of(app, stream, key).stream.partition("?")
-        secrets = {query, *(value for _, value in parse_qsl(query, keep_blank_values=True))}
+        secrets = secrets_in(query)
         if key:
             secrets.add(key)
         if "{stream}" not in self._name:
             secrets.add(name)
-        return tuple(sorted(secrets - {""}))
+        return tuple(sorted(secrets))
 
 
 def read_push_address(url: str, *, has_key: bool) -> PushAddress:

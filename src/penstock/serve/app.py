@@ -40,6 +40,7 @@ from penstock.errors import ConfigError
 from penstock.logs import get_logger
 from penstock.media_paths import MediaKind
 from penstock.protocol.connection import ConnectionSettings
+from penstock.protocol.via import write_via
 from penstock.relay.segment import SegmentStore
 from penstock.rtmp_address import StreamAddress
 from penstock.serve.boot import Boot
@@ -274,10 +275,17 @@ class Program:
         return feed
 
     def _open_to_publish(
-        self, address: StreamAddress, owner: OutgoingOwner, *, secrets: tuple[str, ...]
+        self, address: StreamAddress, owner: OutgoingOwner, *, secrets: tuple[str, ...], via: tuple[str, ...]
     ) -> OutgoingConnection:
-        settings = ConnectionSettings(chunk_size=self._config.rtmp.chunk_bytes)
-        return OutgoingConnection(self._dialer, address, Purpose.PUBLISH, owner, settings=settings, secrets=secrets)
+        return OutgoingConnection(
+            self._dialer,
+            address,
+            Purpose.PUBLISH,
+            owner,
+            settings=ConnectionSettings(chunk_size=self._config.rtmp.chunk_bytes),
+            secrets=secrets,
+            connect_properties=write_via((*via, self._welcome.life_id)),
+        )
 
     def _tell_recording(self, live_stream: LiveStream, recording_id: str | None) -> None:
         self._feed.stream_changed(live_stream)

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.certificates import ReloadableTls
 from penstock.protocol.data import SetDataFrame
-from penstock.protocol.events import DataReceived, MediaReceived
+from penstock.protocol.events import DataReceived, MediaReceived, StreamEnded
 from penstock.serve.outgoing.connection import OutgoingConnection, OutgoingTimeouts, Purpose
 from penstock.serve.outgoing.words import Failure
 from tests.serve.live_server import AAC_SETUP, AVC_SETUP, key_frame, live_server
@@ -177,8 +177,30 @@ def test_one_that_does_not_read_is_given_up_and_costs_little() -> None:
         # From here on the server's loop does nothing.
         server.server.reactor.call_from_thread(lambda: time.sleep(4))
         on.run_until(lambda: owner.failures)
-        assert owner.failures == [Failure("it read nothing for 1 s")]
+        assert owner.failures == [Failure("it left what it was sent unread for 1 s")]
         assert connection.queued_bytes == 0
+
+
+def test_one_that_does_not_read_what_is_sealed_for_it_is_given_up_too(tmp_path: Path) -> None:
+    files = Files.made_in(tmp_path)
+    with (
+        live_server(tls=ReloadableTls(files.cert, files.key, "tls")) as server,
+        stage(make_context=lambda: trusting(files.authority)) as on,
+    ):
+        owner = KeepingOwner()
+        sent: list[int] = []
+
+        def send_a_picture(connection: OutgoingConnection) -> None:
+            # One at a time and small, as a stream is sent in its own time: TLS takes it whole, the socket does not.
+            sent.append(len(sent))
+            connection.send_media(9, 40 * len(sent), b"\x27\x01" + bytes(8_000))
+
+        owner.with_room = send_a_picture
+        on.open(f"rtmps://localhost:{server.port}/live/test", Purpose.PUBLISH, owner, QUICK)
+        on.run_until(lambda: owner.is_ready)
+        server.server.reactor.call_from_thread(lambda: time.sleep(4))
+        on.run_until(lambda: owner.failures)
+        assert owner.failures == [Failure("it left what it was sent unread for 1 s")]
 
 
 def test_an_error_of_the_owner_costs_its_connection() -> None:
@@ -193,6 +215,20 @@ def test_an_error_of_the_owner_costs_its_connection() -> None:
         on.run_until(lambda: owner.failures)
         assert owner.failures == [Failure("internal error: ValueError")]
         assert [str(bug) for bug in owner.bugs] == ["a bug"]
+
+
+def test_a_server_takes_one_that_hangs_up_for_lost_and_has_all_that_was_sent() -> None:
+    with live_server() as server, stage() as on:
+        owner, player = sending([AVC_SETUP, key_frame(40, 50_000)]), KeepingOwner()
+        url = f"rtmp://127.0.0.1:{server.port}/live/test"
+        connection = on.open(url, Purpose.PUBLISH, owner)
+        on.run_until(lambda: connection.sent_bytes > 50_000)
+        connection.hang_up("it goes on elsewhere")
+        assert owner.failures == [Failure("it goes on elsewhere")]
+        playing = on.open(url, Purpose.PLAY, player)
+        on.run_until(lambda: sum(isinstance(event, MediaReceived) for event in player.events) == 2)
+        assert not any(isinstance(event, StreamEnded) for event in player.events)
+        playing.close(Failure("enough"))
 
 
 def test_one_that_is_closed_while_it_is_dialled_hears_nothing_more() -> None:
@@ -234,6 +270,20 @@ def test_the_addresses_of_a_name_are_tried_one_after_another() -> None:
             connection = on.open("rtmp://two.example/live/test", Purpose.PUBLISH, owner)
             on.run_until(lambda: owner.is_ready)
             connection.close(Failure("enough"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_an_address_that_is_written_out_needs_no_lookup(host: str) -> None:
+    def fail(_host: str, _port: int) -> list[tuple[int, tuple[Any, ...]]]:
+        raise OSError("nobody answers")
+
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    with socket.create_server((host.strip("[]"), 0), family=family) as listener, stage(look_up=fail) as on:
+        owner = KeepingOwner()
+        connection = on.open(f"rtmp://{host}:{listener.getsockname()[1]}/live/test", Purpose.PUBLISH, owner, QUICK)
+        on.run_until(lambda: owner.failures)
+        assert owner.failures == [Failure("no handshake in time")]
+        assert connection.peer_address == f"{host}:{listener.getsockname()[1]}"
 
 
 def test_a_lookup_that_hangs_is_given_up_and_blocks_nothing() -> None:

@@ -11,6 +11,8 @@ from penstock.serve.outgoing.words import Failure, refusal, without_secrets
         ("stream abc-123 is taken", ("abc-123",), "stream *** is taken"),
         ("stream a%2fb is taken", ("a/b",), "stream *** is taken"),
         ("stream a/b is taken", ("a%2Fb",), "stream *** is taken"),
+        ("stream %61/%62 is taken", ("a/b",), "stream *** is taken"),
+        ("stream A%2b is taken", ("a+",), "stream *** is taken"),
         ("key and keys", ("key", "keys"), "*** and ***"),
         ("bell\x07", (), "bell\\x07"),
         ("nothing", ("",), "nothing"),

@@ -30,6 +30,7 @@ class FakeSource:
         self.peer_address = "192.0.2.9:1935"
         self.via = via
         self.received_bytes = 0
+        self.server_via: tuple[str, ...] = ("there",)
         self.ended: str | None = None
         """Why it is over."""
         self._owner = owner

@@ -6,9 +6,8 @@ from penstock.rtmp_address import StreamAddress
 from penstock.serve.outgoing.words import Failure
 from penstock.serve.pulls.pull import FIRST_PAUSE_S
 from penstock.serve.settings import AppSettings
-from tests.serve.fake_peer import FakePeer, codes, media, video
+from tests.serve.fake_peer import FakePeer, media, video
 from tests.serve.pulls.stage import NOT_FOUND, REFUSED, PullStage, all_codes
-from tests.support.hostile_clients import command
 
 PLAYING = ["NetStream.Play.Start"]
 ENDS = "NetStream.Play.UnpublishNotify"
@@ -172,6 +171,21 @@ def test_viewers_wait_for_an_origin_that_was_lost_and_go_on_in_one_time() -> Non
     assert all_codes(viewer) == all_codes(far) == PLAYING
 
 
+def test_an_origin_that_loses_it_each_time_is_asked_less_and_less_often() -> None:
+    stage = PullStage(AppSettings(grace_s=30.0))
+    stage.watched()
+    stage.pass_time(11.0)
+    pauses = []
+    for _ in range(6):
+        stage.source.lose()
+        lost_at, sources = stage.loop.now, len(stage.sources)
+        while len(stage.sources) == sources:
+            stage.loop.advance(0.25)
+        pauses.append(stage.loop.now - lost_at)
+        stage.source.picture(0)
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0]
+
+
 def test_an_origin_that_does_not_have_it_yet_is_asked_again_while_its_viewers_wait() -> None:
     stage = PullStage()
     viewer, source = stage.watched()
@@ -270,6 +284,41 @@ def test_an_origin_that_asks_to_come_back_elsewhere_is_obeyed_without_a_gap() ->
     assert [body for _, body in pictures(viewer)] == [b"p0", b"p1", b"p2", b"p3"]
 
 
+def test_an_origin_that_sends_its_clients_elsewhere_before_it_sends_anything_is_obeyed() -> None:
+    stage = PullStage()
+    viewer, first = stage.viewer(), stage.source
+    first.say(ReconnectRequested("rtmp://other/live", ""))
+    stage.loop.settle()
+    assert (first.ended is not None, stage.source.address.host) == (True, "other")
+    stage.source.picture(0, b"p0")
+    stage.loop.advance(0.1)
+    assert pictures(viewer) == [(0, b"p0")]
+
+
+def test_a_stream_that_ends_at_an_origin_which_is_left_is_waited_for_where_it_goes_on() -> None:
+    stage = PullStage(AppSettings(grace_s=10.0))
+    viewer, source = stage.watched()
+    source.say(ReconnectRequested(None, ""))
+    stage.loop.settle()
+    # Its publisher was asked as well, and is quicker.
+    source.say(StreamEnded(1, "NetStream.Play.UnpublishNotify"))
+    stage.pass_time(2.0)
+    assert ENDS not in all_codes(viewer)
+    stage.source.picture(0, b"p1")
+    stage.loop.advance(0.1)
+    assert [body for _, body in pictures(viewer)] == [b"p0", b"p1"]
+    assert all_codes(viewer) == PLAYING
+
+
+def test_a_stream_that_ends_at_an_origin_which_is_left_and_goes_on_nowhere_is_over_in_the_end() -> None:
+    stage = PullStage(AppSettings(grace_s=4.0))
+    viewer, source = stage.watched()
+    source.say(ReconnectRequested(None, ""), StreamEnded(1, "NetStream.Play.UnpublishNotify"))
+    stage.pass_time(6.0)
+    assert ENDS in all_codes(viewer)
+    assert (len(stage.pulls[1]), len(stage.on.names.names)) == (0, 0)
+
+
 def test_an_origin_that_always_asks_to_come_back_is_obeyed_now_and_then() -> None:
     stage = PullStage()
     stage.watched()
@@ -300,35 +349,6 @@ def test_an_error_of_ours_about_one_pull_costs_nothing_else() -> None:
     fine.picture(0, b"p0")
     stage.loop.advance(0.1)
     assert pictures(other) == [(0, b"p0")]
-
-
-def test_a_server_that_asks_itself_is_refused() -> None:
-    stage = PullStage()
-    stage.viewer()
-    assert stage.source.via == ("here",)
-    peer = stage.on.workers[1].peer()
-    told = peer.say(b"\x03" + bytes(2 * 1536), command("connect", 1.0, {"app": "live", "penstockVia": "x,here"}))
-    assert codes(told) == ["NetConnection.Connect.Rejected"]
-
-
-def test_a_pull_for_another_server_tells_who_has_asked() -> None:
-    stage = PullStage()
-    peer = stage.on.workers[1].peer()
-    peer.say(b"\x03" + bytes(2 * 1536), command("connect", 1.0, {"app": "live", "penstockVia": "x,y"}))
-    peer.say(command("createStream", 2.0, None))
-    peer.play("a")
-    assert stage.source.via == ("x", "y", "here")
-
-
-def test_a_row_of_too_many_servers_is_a_circle() -> None:
-    stage = PullStage()
-    via = ",".join(f"s{number}" for number in range(9))
-    told = (
-        stage.on.workers[1]
-        .peer()
-        .say(b"\x03" + bytes(2 * 1536), command("connect", 1.0, {"app": "live", "penstockVia": via}))
-    )
-    assert codes(told) == ["NetConnection.Connect.Rejected"]
 
 
 def test_a_worker_that_ends_leaves_no_pull_behind() -> None:

@@ -26,14 +26,23 @@ def target(name: str = "b", url: str = "rtmp://b/{app}/{stream}", key: str | Non
 class FakeTarget:
     """A connection as a push sees it."""
 
-    def __init__(self, loop: FakeLoop, address: StreamAddress, owner: OutgoingOwner, secrets: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        loop: FakeLoop,
+        address: StreamAddress,
+        owner: OutgoingOwner,
+        secrets: tuple[str, ...],
+        via: tuple[str, ...],
+    ) -> None:
         self.address = address
         self.secrets = secrets
+        self.via = via
         self.sent: list[Sent] = []
         self.room = 1000
         """How many messages it takes before it has to read."""
         self.is_ready = False
         self.ended: str | None = None
+        self.is_hung_up = False
         self._loop = loop
         self._owner = owner
 
@@ -64,6 +73,10 @@ class FakeTarget:
     def end(self, reason: str) -> None:
         self.ended = reason
         self._owner.on_closed(self.itself, Failure(reason))
+
+    def hang_up(self, reason: str) -> None:
+        self.is_hung_up = True
+        self.close(Failure(reason))
 
     def close(self, failure: Failure) -> None:
         self.ended = failure.reason
@@ -129,8 +142,10 @@ class PushStage:
         )
         self.pusher.configure(targets)
 
-    def _open(self, address: StreamAddress, owner: OutgoingOwner, *, secrets: tuple[str, ...]) -> OutgoingConnection:
-        fake = FakeTarget(self.loop, address, owner, secrets)
+    def _open(
+        self, address: StreamAddress, owner: OutgoingOwner, *, secrets: tuple[str, ...], via: tuple[str, ...]
+    ) -> OutgoingConnection:
+        fake = FakeTarget(self.loop, address, owner, secrets, via)
         self.dialled.append(fake)
         return fake.itself
 

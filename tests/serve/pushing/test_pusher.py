@@ -121,11 +121,18 @@ def test_a_publisher_that_comes_back_is_continued_on_the_same_connection() -> No
 def test_the_end_of_the_stream_is_the_end_of_the_push() -> None:
     on, fake = live_push()
     on.pusher.stream_closed(on.on.stream)
-    assert fake.ended == "the stream is over"
+    assert (fake.ended, fake.is_hung_up) == ("the stream is over", False)
     assert list(on.pusher.pushes) == []
     on.on.send(inter(40, b"i1"))
     assert fake.media == [(0, b"k0")]
     assert on.journal.lines[-1] == "stopped: the stream is over"
+
+
+def test_a_stream_that_goes_on_in_another_worker_does_not_end_at_its_targets() -> None:
+    on, fake = live_push()
+    on.pusher.stream_left(on.on.stream)
+    assert (fake.ended, fake.is_hung_up) == ("the stream goes on in another worker", True)
+    assert list(on.pusher.pushes) == []
 
 
 def test_one_that_waits_for_its_next_try_is_not_tried_when_the_stream_is_over() -> None:
@@ -148,6 +155,15 @@ def test_a_target_that_asks_its_publishers_to_come_back_is_left_at_the_next_key_
     assert on.dialled[1].address == StreamAddress("c", 1935, "live", "a")
     on.dialled[1].take()
     assert (fake.media, on.dialled[1].media) == ([(0, b"k0"), (40, b"i1")], [(80, b"k2")])
+
+
+def test_a_target_that_sends_its_publishers_elsewhere_before_it_takes_the_stream_is_left_at_once() -> None:
+    on = PushStage(target())
+    on.publish()
+    on.dialled[0].say(ReconnectRequested("rtmp://c/live", "moving"))
+    on.loop.advance(0.01)
+    assert [each.address.host for each in on.dialled] == ["b", "c"]
+    assert on.push.state.value == "connecting"
 
 
 def test_a_target_that_asks_to_come_back_whenever_it_is_come_to_is_one_that_was_lost() -> None:
@@ -200,6 +216,32 @@ def test_an_answer_that_nobody_waits_for_is_given_back() -> None:
     on = PushStage(target("yt", "rtmp://b/live2", "k-1"))
     on.answer("yt", None)
     assert on.claims == ["give back yt of live/a"]
+
+
+def test_an_answer_to_what_was_given_back_meanwhile_is_not_taken_for_the_next() -> None:
+    taken = target("yt", "rtmp://b/live2", "k-1")
+    on = PushStage(taken)
+    on.publish()
+    on.pusher.configure([])
+    on.pusher.configure([taken])
+    assert on.claims == ["claim yt for live/a", "give back yt of live/a", "claim yt for live/a"]
+    on.answer("yt", None)
+    assert on.dialled == []
+    on.answer("yt", "live/z")
+    assert (on.push.state.value, on.dialled) == ("stopped", [])
+
+
+def test_a_push_tells_which_servers_the_stream_has_come_through() -> None:
+    on = PushStage(target())
+    publisher = on.on.begin()
+    publisher.via = ("x", "y")
+    on.pusher.publish_started(publisher, on.on.stream, "live")
+    assert on.dialled[0].via == ("x", "y")
+    # Its publisher is gone, and it is as it was.
+    on.on.stream.lose(on.loop.now)
+    on.dialled[0].fail("it closed the connection")
+    on.loop.advance(2)
+    assert on.dialled[1].via == ("x", "y")
 
 
 def test_targets_come_and_go_while_a_stream_is_live() -> None:

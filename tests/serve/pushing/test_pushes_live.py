@@ -223,7 +223,7 @@ def test_a_publisher_that_comes_back_is_continued_whichever_worker_it_comes_to(t
             lost = [line for line in server.log_lines() if line["msg"] == "Push failed"]
             assert [line["reason"] for line in lost] in ([], [BAD_NAME])
         # Where the push went to the other worker, the target has waited for it.
-        assert len([line for line in other.log_lines() if line["msg"] == "Stream live/a ended"]) <= 2
+        assert len([line for line in other.log_lines() if line["msg"] == "Stream live/a ended"]) <= 1
 
 
 BAD_NAME = "it refused publish: NetStream.Publish.BadName (live/a is being published already.)"
@@ -240,3 +240,46 @@ def grows(http_port: int, name: str) -> bool:
         sizes.append(found["sent_bytes"])
         time.sleep(3)
     return bool(sizes[1] > sizes[0])
+
+
+def test_no_server_sends_a_stream_to_itself_directly_or_through_another(tmp_path: Path) -> None:
+    http_port, here, there = free_port(), free_port(), free_port()
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    # Under its own name it would take its own place, again and again; under others there would be ever more of them.
+    config = (
+        '[defaults]\ntakeover = "replace"\n'
+        + target("same", f"rtmp://127.0.0.1:{here}/live/{{stream}}")
+        + target("copy", f"rtmp://127.0.0.1:{here}/live/{{stream}}-copy")
+        + target("there", f"rtmp://127.0.0.1:{there}/live/{{stream}}")
+    )
+    back = target("back", f"rtmp://127.0.0.1:{here}/live/{{stream}}-back")
+    options = [*TWO_WORKERS, "--http", f"127.0.0.1:{http_port}", "--rtmp", f"127.0.0.1:{here}"]
+    with (
+        penstock_server(tmp_path / "b", ["--rtmp", f"127.0.0.1:{there}"], back) as other,
+        penstock_server(tmp_path / "a", options, config) as server,
+        running([*PUBLISH, server.url("a"), "--test-pattern", "--size", "64x64"], tmp_path / "publish.log"),
+    ):
+        eventually(lambda: in_state(http_port, same="retrying", copy="retrying", there="live"))
+        for name in ("same", "copy"):
+            assert sessions(http_port)[name]["last_error"].startswith("it refused connect: ")
+        assert str(other.wait_for_line("Push failed")["reason"]).startswith("it refused connect: ")
+        started = [line["msg"] for line in server.log_lines() if str(line["msg"]).startswith("publish started")]
+        assert started == ["publish started: live/a"]
+
+
+def test_what_is_pulled_from_a_server_is_not_pushed_back_to_it(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    with penstock_server(tmp_path / "b", config='[defaults]\ntakeover = "replace"\n') as origin:
+        there = f"rtmp://127.0.0.1:{origin.port}/{{app}}/{{stream}}"
+        config = target("back", there) + f'[[pull]]\nstreams = ["live/*"]\nurl = "{there}"\n'
+        with (
+            penstock_server(tmp_path / "a", TWO_WORKERS, config) as edge,
+            running([*PUBLISH, origin.url("a"), "--test-pattern", "--size", "64x64"], tmp_path / "publish.log"),
+        ):
+            origin.wait_for_line("publish started: live/a")
+            play = [sys.executable, "-m", "penstock", "play", edge.url("a"), "--output", str(tmp_path / "a.flv")]
+            with running(play, tmp_path / "play.log"):
+                assert str(edge.wait_for_line("Push failed")["reason"]).startswith("it refused connect: ")
+            assert len(published(origin, "a")) == 1

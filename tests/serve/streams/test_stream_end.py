@@ -107,6 +107,20 @@ def test_each_change_of_the_codecs_is_told_once() -> None:
     assert on.stream.codecs_text == on.notes.codecs[-1]
 
 
+def test_codecs_of_a_publication_that_goes_on_are_known_with_its_first_frame() -> None:
+    on = StreamStage()
+    avc, aac = bytes.fromhex("17 00 000000 01 42c01e ffe1 0004 6742c01e 01 0002 68ce"), bytes.fromhex("af 00 1210")
+    told = []
+    for setups in ((avc, aac), (avc, aac), (aac,)):
+        on.begin()
+        for payload in setups:
+            on.stream.take_media(9 if payload is avc else 8, 0, payload, on.loop.now)
+        on.stream.take_media(8, 0, audio(0).payload, on.loop.now)
+        told.append(on.stream.codecs_text)
+    assert told == [on.notes.codecs[1], on.notes.codecs[1], on.notes.codecs[1].partition(", ")[2]]
+    assert len(on.notes.codecs) == 3
+
+
 def test_what_is_taken_is_to_be_flushed() -> None:
     on = StreamStage()
     on.begin()

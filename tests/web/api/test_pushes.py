@@ -65,6 +65,18 @@ def test_a_key_is_shown_to_nobody(tmp_path: Path) -> None:
     assert "hunter2" not in answer.text + caller.ask("/api/v1/pushes").text
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"url": "rtmp://my_relay:65535/live/{stream}"},
+        {"url": "rtmp://xn--bcher-kva.example/live/{stream}"},
+        {"url": "rtmps://live-api-s.facebook.example:443/rtmp/", "key": "FB-1?s_bl=1"},
+    ],
+)
+def test_targets_are_called_and_spelled_as_platforms_and_networks_do(tmp_path: Path, change: dict[str, Any]) -> None:
+    assert Caller(tmp_path).ask("/api/v1/pushes", "POST", json={**ORDER, **change}).status_code == 201
+
+
 @pytest.mark.parametrize("name", ["yt", "b"])
 def test_a_name_is_used_once(tmp_path: Path, name: str) -> None:
     caller = Caller(tmp_path, config=CONFIG)

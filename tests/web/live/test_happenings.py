@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from penstock.control.live import LivePublisher
 from penstock.web.events.event_log import Event
 from penstock.web.live.happenings import Happenings, Now
@@ -161,3 +163,14 @@ def test_a_publication_that_goes_on_is_not_told_to_end_when_facts_were_dropped()
     happenings.receive(1, live(streams=[goes_on], facts=[published()]), NOW)
     happenings.receive(1, live(lost_facts=1), NOW)
     assert [event.kind for event in heard] == ["publish_started"]
+
+
+@pytest.mark.parametrize(("publishing_type", "incidents"), [("live", 1), ("pull", 0)])
+def test_pulls_that_come_and_go_with_their_viewers_are_no_storm(publishing_type: str, incidents: int) -> None:
+    happenings = Happenings("edge-1", "boot")
+    starts = [
+        fact("publish_started", seq, conn_id="c1", app="live", stream="a", publishing_type=publishing_type)
+        for seq in range(1, 6)
+    ]
+    happenings.receive(1, live(facts=starts), NOW)
+    assert kinds(happenings).count("incident_started") == incidents

@@ -7,6 +7,7 @@ of the server, of the network or of ours costs this connection and nothing else.
 
 # Long because: steps, sending and deadlines decide together when it is over.
 
+import contextlib
 import enum
 import os
 import time
@@ -37,6 +38,7 @@ from penstock.protocol.events import (
 )
 from penstock.protocol.handshake import NONCE_BYTES
 from penstock.protocol.status import StatusCode
+from penstock.protocol.via import PROPERTY, read_via
 from penstock.rtmp_address import StreamAddress
 from penstock.serve.connections.send_queue import SendQueue, Sent
 from penstock.serve.connections.transport import Transport
@@ -80,7 +82,7 @@ class OutgoingTimeouts:
 
     `connect_s`: for its address, TCP and TLS together. `answer_s`: for the handshake, and for each answer after it.
     `play_answer_s`: for the answer to play, or the first message; a server may keep that until somebody publishes.
-    `stall_s`: for room in a socket that the server does not read. `silence_s`: for the next bytes, once it is ready.
+    `stall_s`: for it to read what it was sent, which is little. `silence_s`: for the next bytes, once it is ready.
     """
 
     connect_s: float = 10.0
@@ -129,6 +131,8 @@ class OutgoingConnection:
         self.is_ready = False
         self.stream_id = 0
         self.received_bytes = 0
+        self.server_via: tuple[str, ...] = ()
+        """What the server calls itself, if it is one of ours."""
         self._loop: Loop = dialer.loop
         self._owner = owner
         self._purpose = purpose
@@ -143,7 +147,8 @@ class OutgoingConnection:
         self._turn: Turn | None = None
         self._events = READ
         self._write_blocked = False
-        self._wants_turn = False
+        self._unread_since: float | None = None
+        """Since when it has left something unread. The queue alone does not know what TLS holds."""
         self._is_closed = False
         self._is_ending: Failure | None = None
         self._heard_at = self._loop.now
@@ -195,7 +200,6 @@ class OutgoingConnection:
     def request_turn(self) -> None:
         """Ask for `on_room`: there is something to send."""
         if self._turn is not None and not self._is_closed:
-            self._wants_turn = True
             self._loop.queue(self._turn)
 
     # The end.
@@ -213,6 +217,15 @@ class OutgoingConnection:
         self._is_ending = failure
         self._loop.call_later(_GOODBYE_S, lambda: self.close(failure))
         self.request_turn()
+
+    def hang_up(self, reason: str) -> None:
+        """Close as one that is lost, so that a server with patience keeps the stream for whoever goes on with it."""
+        if self._is_closed or self._is_ending is not None:
+            return
+        self._is_ending = Failure(reason)
+        with contextlib.suppress(OSError):
+            self._send()
+        self.close(self._is_ending)
 
     def close(self, failure: Failure) -> None:
         """The end, at once."""
@@ -256,7 +269,8 @@ class OutgoingConnection:
                 app, tc_url = self.address.app, self.address.tc_url
                 session.connect(app, tc_url, capabilities=_CAPABILITIES, more=self._connect_properties)
                 self._await("answer to connect", self._timeouts.answer_s)
-            case Connected():
+            case Connected(properties):
+                self.server_via = read_via(properties.get(PROPERTY))
                 if self._purpose is Purpose.PUBLISH:
                     session.announce_publish(name)
                 session.create_stream()
@@ -313,7 +327,6 @@ class OutgoingConnection:
                 self._handle_events()
             if self._is_closed:
                 return
-            self._wants_turn = False
             if events & WRITE or not self._write_blocked:
                 self._send()
             if not self._is_closed:
@@ -377,6 +390,10 @@ class OutgoingConnection:
                 if sent is Sent.ALL and not transport.flush():
                     sent = Sent.BLOCKED
             self._write_blocked = sent is Sent.BLOCKED
+            if sent is Sent.ALL:
+                self._unread_since = None
+            elif self._write_blocked and self._unread_since is None:
+                self._unread_since = self._loop.now
             if sent is Sent.UNFINISHED:
                 self.request_turn()
             if sent is not Sent.ALL or not self.has_room:
@@ -411,11 +428,11 @@ class OutgoingConnection:
 
     def _look(self) -> None:
         now, timeouts = self._loop.now, self._timeouts
-        stalled_since = None if self._queue is None else self._queue.stalled_since
+        unread_since = self._unread_since
         if self._awaits and now >= self._awaits_until:
             self.close(Failure(f"no {self._awaits} in time"))
-        elif stalled_since is not None and now - stalled_since >= timeouts.stall_s:
-            self.close(Failure(f"it read nothing for {timeouts.stall_s:g} s"))
+        elif unread_since is not None and now - unread_since >= timeouts.stall_s:
+            self.close(Failure(f"it left what it was sent unread for {timeouts.stall_s:g} s"))
         elif self.is_ready and timeouts.silence_s is not None and now - self._heard_at >= timeouts.silence_s:
             self.close(Failure(f"it sent nothing for {timeouts.silence_s:g} s"))
         else:

@@ -1,10 +1,11 @@
 """Dialling: from the address of a server to an open transport, plain or under TLS, without blocking the loop.
 
-Owns the steps: the name is looked up by the helper's threads, its addresses are tried one after another, each for a
+Owns the steps: a name is looked up by the helper's threads, its addresses are tried one after another, each for a
 part of the time that is left, and TLS checks the certificate by the system's (`SSL_CERT_FILE` names others). One
 deadline holds for all of it. Knows no RTMP.
 """
 
+import contextlib
 import errno
 import os
 import socket
@@ -107,9 +108,15 @@ class Dial:
 
     def _look_up(self) -> None:
         host, port, look_up = self._address.host, self._address.port, self._dialer.look_up
+        if (known := _written_out(host, port)) is not None:
+            # Nothing to be asked, so names that nobody answers for cannot hold it up.
+            self._loop.call_later(0.0, lambda: self._on_name([known]))
+            return
         self._question = self._dialer.helper.ask(("name", host, port), lambda: look_up(host, port), self._on_name)
 
     def _on_name(self, answer: list[tuple[int, SocketAddress]] | Exception) -> None:
+        if self._is_over:
+            return
         if isinstance(answer, Exception):
             # A host that cannot be looked up at all, such as one with an empty label, is a ValueError.
             self._fail(f"no connection: {_words(answer)}")
@@ -245,6 +252,15 @@ class Dial:
         if self._waits_for and self._socket is not None:
             self._loop.remove(self._socket.fileno())
         self._waits_for = 0
+
+
+def _written_out(host: str, port: int) -> tuple[int, SocketAddress] | None:
+    """The address that a host is; None: it is a name, or an address whose zone the system has to look up."""
+    for family, address in ((socket.AF_INET, (host, port)), (socket.AF_INET6, (host, port, 0, 0))):
+        with contextlib.suppress(OSError, ValueError):
+            socket.inet_pton(family, host)
+            return family, address
+    return None
 
 
 def _words(error: Exception) -> str:

@@ -6,7 +6,7 @@ that name is the key.
 
 import re
 from typing import Final, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from penstock.amf import printable
 
@@ -27,12 +27,21 @@ class Failure(NamedTuple):
 
 def without_secrets(text: str, secrets: tuple[str, ...]) -> str:
     """A text of the other side, fit to be shown: printable, of bounded length, and without the secrets."""
-    forms = {form for each in secrets for form in (each, quote(each, safe=""), unquote(each)) if form}
+    forms = {form for each in secrets for form in (each, unquote(each)) if form}
     if forms:
         # The longest first: one may be a part of another.
-        text = re.sub("|".join(map(re.escape, sorted(forms, key=len, reverse=True))), HIDDEN, text, flags=re.IGNORECASE)
+        text = re.sub("|".join(map(_however, sorted(forms, key=len, reverse=True))), HIDDEN, text, flags=re.IGNORECASE)
     text = printable(text)
     return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
+
+
+def _however(secret: str) -> str:
+    """A pattern of a text, whichever of its characters are percent-encoded."""
+    return "".join(f"(?:{re.escape(character)}|{_encoded(character)})" for character in secret)
+
+
+def _encoded(character: str) -> str:
+    return "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 def refusal(what: str, code: str, description: str, secrets: tuple[str, ...]) -> Failure:

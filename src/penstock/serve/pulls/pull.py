@@ -24,6 +24,8 @@ from penstock.serve.streams.publisher import Publisher
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 10.0
 """Between two tries: doubled each time up to this."""
+_SETTLED_S: Final = 10.0
+"""A connection that brought the stream for so long was a success: the next pause is a short one again."""
 _MOVES_APART_S: Final = 5.0
 """An origin that asks its clients to come back whenever they do is obeyed so often."""
 IDLE: Final = "nobody watches"
@@ -48,6 +50,10 @@ class Source(Protocol):
     def received_bytes(self) -> int:
         """From there."""
 
+    @property
+    def server_via(self) -> tuple[str, ...]:
+        """What the server there calls itself, if it is one of ours."""
+
     def end(self, reason: str) -> None:
         """Give the stream back, and close."""
 
@@ -58,7 +64,7 @@ class Source(Protocol):
 class PulledPublisher:
     """The publisher of what one connection brings."""
 
-    __slots__ = ("address", "heard_at", "id", "protocol", "pulled_from")
+    __slots__ = ("address", "heard_at", "id", "protocol", "pulled_from", "via")
 
     client: Final = ""
 
@@ -68,6 +74,7 @@ class PulledPublisher:
         self.protocol = "rtmps" if source.address.is_tls else "rtmp"
         self.heard_at = now
         self.pulled_from = shown
+        self.via = source.server_via
 
 
 class Wanted(NamedTuple):
@@ -127,6 +134,7 @@ class Pull:
         self._next: Source | None = None
         """One that has brought nothing yet."""
         self._tries = 0
+        self._brings_since = 0.0
         self._opened = 0
         self._moved_at = -_MOVES_APART_S
         self._retry: Timer | None = None
@@ -190,9 +198,14 @@ class Pull:
             pause_s = min(FIRST_PAUSE_S * 2.0 ** min(self._tries, 10), LONGEST_PAUSE_S)
             self._retry = self._loop.call_later(pause_s, self._dial)
 
+    @property
+    def _is_moving(self) -> bool:
+        """Whether another connection is to bring it soon."""
+        return self._next is not None or self._retry is not None
+
     def _move(self, tc_url: str | None) -> None:
         """The origin asks its clients to come back, here or elsewhere."""
-        if self._next is not None or self._retry is not None:
+        if self._is_moving:
             return
         self._address = moved_to(self._address, tc_url)
         due = max(self._loop.now, self._moved_at + _MOVES_APART_S)
@@ -227,15 +240,20 @@ class Pull:
                     stream.take_data(event.timestamp_ms, event.payload, self._loop.now)
             case DataCleared() if connection is self._source and self.stream is not None:
                 self.stream.clear_metadata()
+            case StreamEnded() if connection is self._source and self._is_moving:
+                # Its publisher was asked to come back as well, and has left first.
+                connection.end(ENDED)
             case StreamEnded() if connection is self._source:
                 self._host.end(self, self._publisher, ENDED, has_grace=False)
             case StreamEnded():
                 connection.close(Failure(ENDED, is_refusal=True))
             case ReconnectRequested() if connection is self._source:
                 self._move(event.tc_url)
-            case ReconnectRequested():
-                self._address = moved_to(self._address, event.tc_url)
-                connection.close(Failure("it asks its clients to come back"))
+            case ReconnectRequested() if connection is self._next:
+                # It brings nothing yet, so there is nothing to be kept until another one does.
+                self._next = None
+                connection.end("it asks its clients to come back")
+                self._move(event.tc_url)
             case _:
                 pass
 
@@ -249,6 +267,8 @@ class Pull:
             self._on_failed(failure)
         elif connection is self._source:
             publisher, self._source, self._publisher = self._publisher, None, None
+            if self._loop.now - self._brings_since >= _SETTLED_S:
+                self._tries = 0
             self._host.lost(self, failure.reason)
             self._host.end(self, publisher, failure.reason, has_grace=True)
             self._retry_later()
@@ -272,7 +292,7 @@ class Pull:
             return None
         before, publisher = self._source, self._publisher
         self._source, self._next = connection, None
-        self._tries = 0
+        self._brings_since = self._loop.now
         if self._first_by is not None:
             self._first_by.cancel()
             self._first_by = None

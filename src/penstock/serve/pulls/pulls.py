@@ -53,13 +53,14 @@ class Pulls:
         self._broker = broker
         self._table = broker.table
         self._open = open_connection
-        self._server_id = server_id
+        self.own_via = (server_id,)
         self._boot = boot
         self._numbers = itertools.count(1)
         self._pulls: dict[str, Pull] = {}
         self._past_bytes = 0
         self._is_closed = False
         self._warnings = OncePerSecond(broker.loop.clock)
+        self._misses_told = OncePerSecond(broker.loop.clock)
         self._log = get_logger()
         self._table.puller = self
 
@@ -85,8 +86,8 @@ class Pulls:
     # What the media path asks.
 
     def is_asked_by_itself(self, via: tuple[str, ...]) -> bool:
-        """Whether a connection is of a pull that this server itself has caused."""
-        return self._server_id in via or len(via) > MOST
+        """Whether a connection is of a pull or push that this server itself has caused."""
+        return self.own_via[0] in via or len(via) > MOST
 
     def may_pull(self, key: str) -> bool:
         """Whether a stream is pulled from elsewhere when it is not here."""
@@ -98,7 +99,7 @@ class Pulls:
         if key in self._pulls or origin is None or self._is_closed or self._table.is_closing:
             return
         name = f"{self._boot}-p{next(self._numbers)}"
-        pull = self._pulls[key] = Pull(self, name, Wanted(key, app_name), origin, (*via, self._server_id))
+        pull = self._pulls[key] = Pull(self, name, Wanted(key, app_name), origin, (*via, *self.own_via))
         self._table.registry.claim_to_pull(
             key,
             pull.id,
@@ -176,9 +177,10 @@ class Pulls:
         """It is not to be had."""
         self.misses += 1
         if failure.code == StatusCode.PLAY_STREAM_NOT_FOUND:
-            self._log.info("Pull missed", stream_key=pull.key, pulled_from=pull.origin.shown, reason=failure.reason)
+            # Whoever may ask for names makes these, as many as there are names.
+            self._tell("Pull missed", pull, failure.reason, self._log.info, self._misses_told)
         else:
-            self._warn("Pull came to nothing", pull, failure.reason)
+            self._tell("Pull came to nothing", pull, failure.reason, self._log.warning, self._warnings)
         self._forget(pull, failure.reason)
         if pull.grant is not None:
             self._table.registry.not_there(pull.key, pull.grant.epoch)
@@ -186,13 +188,12 @@ class Pulls:
     def lost(self, pull: Pull, reason: str) -> None:
         """A try has failed."""
         self.losses += 1
-        self._warn("Pull failed, and is tried again", pull, reason)
+        self._tell("Pull failed, and is tried again", pull, reason, self._log.warning, self._warnings)
 
-    def _warn(self, text: str, pull: Pull, reason: str) -> None:
-        if (swallowed := self._warnings.admit()) is not None:
-            self._log.warning(
-                text, stream_key=pull.key, pulled_from=pull.origin.shown, reason=reason, swallowed=swallowed
-            )
+    @staticmethod
+    def _tell(text: str, pull: Pull, reason: str, write: Callable[..., object], rate: OncePerSecond) -> None:
+        if (swallowed := rate.admit()) is not None:
+            write(text, stream_key=pull.key, pulled_from=pull.origin.shown, reason=reason, swallowed=swallowed)
 
     def bug(self, error: Exception) -> None:
         """An error of ours."""

@@ -42,8 +42,9 @@ class OpenConnection(Protocol):
     """Opens an outgoing connection that publishes."""
 
     def __call__(
-        self, address: StreamAddress, owner: OutgoingOwner, *, secrets: tuple[str, ...]
-    ) -> OutgoingConnection: ...
+        self, address: StreamAddress, owner: OutgoingOwner, *, secrets: tuple[str, ...], via: tuple[str, ...]
+    ) -> OutgoingConnection:
+        """`via`: the servers that the stream has come through to this one."""
 
 
 class PushListener:
@@ -100,6 +101,7 @@ class Push:
         self._moved_at = -_MOVES_APART_S
         self._live_at: float | None = None
         self._ended_bytes = 0
+        self._via: tuple[str, ...] = ()
         self._retry: Timer | None = None
 
     @property
@@ -130,8 +132,8 @@ class Push:
         self.last_error = reason
         self._change(PushState.STOPPED)
 
-    def stop(self, reason: str) -> None:
-        """The stream is over, or is not to be sent there any more."""
+    def stop(self, reason: str, *, goes_on: bool = False) -> None:
+        """The stream is over, or is not to be sent there any more. `goes_on`: another worker sends it from now on."""
         if self.is_over:
             return
         self.is_over = True
@@ -142,7 +144,7 @@ class Push:
         if connection is not None:
             # What was flushed last is in the log for this moment only.
             self._sender.send(connection, lambda: False)
-            connection.end(reason)
+            (connection.hang_up if goes_on else connection.end)(reason)
         self._sender.release()
         self.state = PushState.STOPPED
         for listener in self._listeners:
@@ -159,7 +161,9 @@ class Push:
         self._is_leaving = False
         address, self._moved_to = self._moved_to or self._address, None
         self._change(PushState.CONNECTING)
-        self._connection = self._open_connection(address, self, secrets=self._secrets)
+        if self.live_stream.publisher is not None:
+            self._via = self.live_stream.publisher.via
+        self._connection = self._open_connection(address, self, secrets=self._secrets, via=self._via)
 
     def _change(self, state: PushState) -> None:
         self.state = state
@@ -191,7 +195,10 @@ class Push:
                 self._moved_to = moved_to(connection.address, tc_url)
                 if not self._is_leaving:
                     self._is_leaving = True
-                    self._loop.call_later(_LEAVE_WITHIN_S, lambda: self._leave(connection))
+                    if connection.is_ready:
+                        self._loop.call_later(_LEAVE_WITHIN_S, lambda: self._leave(connection))
+                    else:
+                        self._leave(connection)
             case StreamEnded(code=code):
                 connection.close(Failure(f"it ended the stream: {code}"))
             case _:

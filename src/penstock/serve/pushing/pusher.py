@@ -6,6 +6,7 @@ which, and a stream that comes second is refused for as long as it lasts. What a
 had is over here, and begins there.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -59,6 +60,8 @@ class Pusher(Observer):
         """By key, what is published here or waits here for its publisher."""
         self._pushes: dict[tuple[str, str], Push] = {}
         """By target and stream."""
+        self._asked: Counter[tuple[str, str]] = Counter()
+        """How many answers of the supervisor are on their way; the last one counts."""
         self._is_closed = False
 
     @property
@@ -105,17 +108,17 @@ class Pusher(Observer):
 
     def stream_left(self, live_stream: "LiveStream") -> None:
         """It goes on in another worker."""
-        self._forget(live_stream, "the stream goes on in another worker")
+        self._forget(live_stream, "the stream goes on in another worker", goes_on=True)
 
     def stream_closed(self, live_stream: "LiveStream") -> None:
         """A stream is over."""
         self._forget(live_stream, "the stream is over")
 
-    def _forget(self, live_stream: "LiveStream", reason: str) -> None:
+    def _forget(self, live_stream: "LiveStream", reason: str, *, goes_on: bool = False) -> None:
         if self._published.get(live_stream.key) is live_stream:
             del self._published[live_stream.key]
         for push in [push for push in self._pushes.values() if push.live_stream is live_stream]:
-            self._end(push, reason)
+            self._end(push, reason, goes_on=goes_on)
 
     # Pushes.
 
@@ -141,12 +144,18 @@ class Pusher(Observer):
         elif target.address.takes_many:
             push.start()
         else:
+            self._asked[place] += 1
             self._claims.claim_target(target.name, live_stream.key)
 
     def answered(self, answer: TargetAnswer) -> None:
         """The supervisor has said whether a stream may be sent to a target that takes one at a time."""
         key = key_of(answer.name)
-        push = self._pushes.get((answer.target, key))
+        place = answer.target, key
+        self._asked[place] -= 1
+        if self._asked[place] > 0:
+            return  # what it answers was given back, and asked for again
+        del self._asked[place]
+        push = self._pushes.get(place)
         if push is None:
             if answer.held_by is None:
                 self._claims.give_target_back(answer.target, key)
@@ -156,9 +165,9 @@ class Pusher(Observer):
             held_by = printable(key_of(answer.held_by))
             push.refuse(f"the target takes one stream at a time, and is sent {held_by}")
 
-    def _end(self, push: Push, reason: str) -> None:
+    def _end(self, push: Push, reason: str, *, goes_on: bool = False) -> None:
         key = push.live_stream.key
         del self._pushes[push.target.name, key]
         if not push.target.address.takes_many and not push.is_refused:
             self._claims.give_target_back(push.target.name, key)
-        push.stop(reason)
+        push.stop(reason, goes_on=goes_on)

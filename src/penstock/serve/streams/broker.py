@@ -34,6 +34,7 @@ from penstock.protocol.events import (
     StreamOpened,
 )
 from penstock.protocol.status import StatusCode
+from penstock.protocol.via import write_via
 from penstock.relay.encodings.encoded_log import EncodedLog
 from penstock.relay.encodings.encoding import EncodingKind, NewEncoding
 from penstock.relay.encodings.flv import FlvEncoding
@@ -253,7 +254,7 @@ class Broker:
             self._reject(connection, "Access denied.", BLOCKED)
             return
         if self.table.puller.is_asked_by_itself(event.via):
-            self._reject(connection, LOOP, "pulls go in a circle")
+            self._reject(connection, LOOP, "pulls or pushes go in a circle")
             return
         rejected = self.gatekeeper.connect(connection, event)
         if rejected is not None:
@@ -265,7 +266,7 @@ class Broker:
                 self._reject(connection, rejected.description, "asked for user and password")
             return
         connection.connected_at = self.loop.now
-        connection.session.accept_connect()
+        connection.session.accept_connect(write_via(self.table.puller.own_via) if event.via else None)
         self.observer.connected(connection)
 
     def _reject(self, connection: RtmpConnection, description: str, reason: str) -> None:

@@ -301,8 +301,6 @@ class LiveStream:
         """Take an audio or video message of the publisher."""
         frame = frame_of(_KINDS[type_id], timestamp_ms, payload)
         self.append(frame, now)
-        if frame.is_setup:
-            self._describe()
         if not self.is_dirty:
             self._owner.stream_dirty(self)
 
@@ -321,9 +319,15 @@ class LiveStream:
         wall_ms = int(self._wall_clock() * 1000)
         if self._timeline.offset_ms == 0:
             log.append(frame, now, wall_ms)
-            return
-        for placed in self._timeline.place(frame, now):
-            log.append(placed, now, wall_ms)
+            has_setup = frame.is_setup
+        else:
+            # Where a stream goes on, set-up waits for the first frame.
+            has_setup = False
+            for placed in self._timeline.place(frame, now):
+                log.append(placed, now, wall_ms)
+                has_setup |= placed.is_setup
+        if has_setup:
+            self._describe()
 
     def clear_metadata(self) -> None:
         """The publisher took its metadata back."""

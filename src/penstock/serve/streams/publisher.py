@@ -6,7 +6,7 @@ themselves are in `serve.pulls`, which knows this one; a server that pulls nothi
 
 from typing import Final, Protocol
 
-LOOP: Final = "This server is asked for what it asks for itself: pulls go in a circle."
+LOOP: Final = "The stream has come through this server, or would: pulls or pushes go in a circle."
 
 
 class Publisher(Protocol):
@@ -33,6 +33,10 @@ class Publisher(Protocol):
         """When something came from it last, by the loop's clock."""
 
     @property
+    def via(self) -> tuple[str, ...]:
+        """The servers that it has come through, as far as they are known."""
+
+    @property
     def pulled_from(self) -> str | None:
         """The address of the stream at the server that it is pulled from, without keys; None: it is published here."""
 
@@ -40,8 +44,12 @@ class Publisher(Protocol):
 class Puller(Protocol):
     """Fetches streams from other servers when somebody wants to watch them."""
 
+    @property
+    def own_via(self) -> tuple[str, ...]:
+        """What this server is called among servers that streams come through."""
+
     def is_asked_by_itself(self, via: tuple[str, ...]) -> bool:
-        """Whether a connection is of a pull that this server itself has caused, through other servers or not."""
+        """Whether a connection is of a pull or push that this server itself has caused, through others or not."""
 
     def may_pull(self, key: str) -> bool:
         """Whether a stream is pulled from elsewhere when it is not here."""
@@ -61,6 +69,8 @@ class Puller(Protocol):
 
 class NoPulls:
     """Of a server that pulls nothing."""
+
+    own_via: Final[tuple[str, ...]] = ()
 
     def is_asked_by_itself(self, via: tuple[str, ...]) -> bool:  # noqa: ARG002
         return False

@@ -258,12 +258,14 @@ class Push(BaseModel):
     sessions: list[PushSession]
 
 
-_HOST = r"[A-Za-z0-9](-?[A-Za-z0-9]){0,62}(\.[A-Za-z0-9](-?[A-Za-z0-9]){0,62}){0,8}(:[1-9][0-9]{0,3}|:[1-5][0-9]{4})?"
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
+_PORT = r"([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_HOST = rf"{_LABEL}(\.{_LABEL}){{0,8}}(:{_PORT})?"
 _FIXED = r"(/([A-Za-z0-9_.~-]|\{app\})+)"
 _NAMED = r"(/([A-Za-z0-9_.~-]|\{app\}|\{stream\})+)"
 # Narrower than what the configuration takes, so that whatever is as described is an address.
 _STREAM_URL = rf"^rtmps?://{_HOST}{_NAMED}{{2,3}}(\?[A-Za-z0-9_.~=&%+-]*)?$"
-_SERVER_URL = rf"^rtmps?://{_HOST}({_FIXED}{{1,3}}|{_NAMED}{{2,3}}\?[A-Za-z0-9_]+=\{{key\}})$"
+_SERVER_URL = rf"^rtmps?://{_HOST}({_FIXED}{{1,3}}/?|{_NAMED}{{2,3}}\?[A-Za-z0-9_]+=\{{key\}})$"
 
 
 class _NewPush(Order):

@@ -8,7 +8,7 @@ The kinds are those of gold.incidents that are about what comes in:
     keyframe_interval  video whose key frames are over 5 s apart, or without a second one, for at least 10 s
     av_drift           audio and video over 200 ms apart, or media time over 1 s per 10 minutes off the clock, for 10 s
     timestamp_jumps    5 within a minute
-    reconnect_storm    5 publications within 5 minutes
+    reconnect_storm    5 publications within 5 minutes, pulls not counted
 
 Times are those of facts. Knows no clock.
 """

@@ -43,8 +43,10 @@ class _Head(msgspec.Struct):
     at_us: int
     app: str | None = None
     stream: str | None = None
+    publishing_type: str | None = None
 
 
+_PULLED: Final = "pull"
 _head_of: Final = msgspec.json.Decoder(_Head).decode
 _second_of: Final = msgspec.json.Decoder(StreamSecond).decode
 
@@ -104,7 +106,8 @@ class Happenings:
                 self._tell_incidents(self.incidents.sampled(_second_of(data)), now)
             case "publish_started":
                 self._publications.started(worker, data)
-                if head.app is not None and head.stream is not None:
+                # A pull begins and ends with its viewers, however often they come.
+                if head.app is not None and head.stream is not None and head.publishing_type != _PULLED:
                     self._tell_incidents(self.incidents.published(head.app, head.stream, head.at_us), now)
             case "publish_stopped":
                 self._publications.stopped(data)

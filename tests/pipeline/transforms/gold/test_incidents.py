@@ -39,13 +39,14 @@ def minutes(stream: str, first: str, *peaks: int, **fields: Any) -> list[dict[st
     ]
 
 
-def publication(stream: str, started_at: datetime, ended_at: datetime) -> dict[str, Any]:
+def publication(stream: str, started_at: datetime, ended_at: datetime, publishing_type: str = "live") -> dict[str, Any]:
     return {
         "publication_id": f"p-{stream}",
         "stream": stream,
         "started_at": started_at,
         "last_seen_at": ended_at,
         "ended_at": ended_at,
+        "publishing_type": publishing_type,
     }
 
 
@@ -90,6 +91,7 @@ PUBLICATIONS = [
     publication("drift", at("19:55:00"), at("20:30:00")),
     publication("old drift", at("19:30:00"), at("20:30:00")),
     *(publication("reconnects", at(f"20:0{minute}:00"), at(f"20:0{minute}:30")) for minute in range(6)),
+    *(publication("pulled anew", at(f"20:0{minute}:00"), at(f"20:0{minute}:30"), "pull") for minute in range(6)),
     *(publication("few reconnects", at(f"20:0{minute}:00"), at(f"20:0{minute}:30")) for minute in range(4)),
 ]
 COLUMNS = ("stream", "kind", "started_at", "ended_at", "evidence", "affected_viewers")

@@ -10,7 +10,8 @@ episodes are sorted, and they are few.
     av_drift           audio and video over 200 ms apart, or media time over 1 s per 10 minutes off the clock, for 10 s
     timestamp_jumps    5 within a minute
     viewer_exodus      at least half of the viewers, and at least 5, leave within 2 minutes while the stream goes on
-    reconnect_storm    5 publications within 5 minutes, or 20 joins in a minute and 3 joins per concurrent viewer
+    reconnect_storm    5 publications within 5 minutes, or 20 joins in a minute and 3 joins per concurrent viewer; pulls
+                       are not counted, as they begin and end with their viewers
 
 The server finds those that are about what comes in while they last, by the same limits (`web/incidents`).
 """
@@ -129,11 +130,16 @@ def _reconnects(publications: DataFrame) -> DataFrame:
     """Publications that are at least the fifth of their stream within five minutes."""
     started_us = F.col("started_us")
     lately = Window.partitionBy(*_STREAM).orderBy("started_us").rangeBetween(-STORM_WITHIN_US, 0)
-    counted = publications.select(*_STREAM, F.unix_micros("started_at").alias("started_us")).select(
-        *_STREAM,
-        "started_us",
-        F.min("started_us").over(lately).alias("first_us"),
-        F.count("*").over(lately).alias("publications"),
+    is_pulled = F.coalesce("publishing_type", F.lit("")) == "pull"
+    counted = (
+        publications.where(~is_pulled)
+        .select(*_STREAM, F.unix_micros("started_at").alias("started_us"))
+        .select(
+            *_STREAM,
+            "started_us",
+            F.min("started_us").over(lately).alias("first_us"),
+            F.count("*").over(lately).alias("publications"),
+        )
     )
     return (
         counted.where(F.col("publications") >= STORM_PUBLICATIONS)
