@@ -57,6 +57,7 @@ COMPUTES: Final = (
     "web/api",
     "web/events/test_event_log.py",
     "web/incidents",
+    "web/kept_lists",
     "web/live",
     "web/page/test_static_files.py",
     "web/recorded",
@@ -99,7 +100,6 @@ WAITS: Final = (
     "web/hooks",
     "web/page",
     "web/programs",
-    "web/pushes",
     "web/watch",
     "workers",
 )

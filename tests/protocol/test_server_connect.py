@@ -1,5 +1,7 @@
 """How a server session takes a connection, its message streams, and calls that change nothing."""
 
+from collections.abc import Callable
+
 import pytest
 
 from penstock.amf import UNDEFINED, AmfValue, write_amf0_values
@@ -315,7 +317,7 @@ class TestViolations:
 
     def test_decisions_that_were_not_asked_for_are_misuse(self) -> None:
         client = ScriptedClient().with_stream()
-        for decide in (
+        decisions: tuple[Callable[[], None], ...] = (
             client.server.accept_connect,
             lambda: client.server.reject_connect("x"),
             lambda: client.server.accept_publish(1),
@@ -324,7 +326,8 @@ class TestViolations:
             lambda: client.server.reject_play(1, "x"),
             lambda: client.server.end_play(1),
             lambda: client.server.end_play(7),
-        ):
+        )
+        for decide in decisions:
             with pytest.raises(MisuseError):
                 decide()
         assert client.server.state is ConnectionState.CONNECTED

@@ -73,13 +73,14 @@ def marks_of_a_killed_run(data: Path) -> list[Path]:
     try:
         return wait_for_marks(data, 3, process)
     finally:
-        # PySpark's daemon puts its workers into a group of their own, and each goes on until its task has ended.
+        # PySpark's daemon and its workers have a group of their own, and each worker goes on until its task has ended.
+        # The whole group is killed, since the daemon may fork one more after it was looked at.
         workers = [pid for pid, name in descendants(process.pid).items() if name.startswith("python")]
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        for pid in workers:
+        groups = {os.getpgid(pid) for pid in (process.pid, *workers)}
+        for group in groups:
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.killpg(group, signal.SIGKILL)
+        process.wait()
         assert left_running(workers, DEADLINE_S) == []
 
 

@@ -21,16 +21,16 @@ from penstock.control.live import (
 )
 from penstock.web.access.links import Links
 from penstock.web.api.app import Api
-from penstock.web.api.block_list import BlockList
 from penstock.web.api.catalogue import Catalogue
 from penstock.web.api.config_view import ConfigView
 from penstock.web.api.context import ApiContext, Identity
 from penstock.web.api.guard import GuardSettings
 from penstock.web.board import Board
+from penstock.web.kept_lists.block_list import BlockList
+from penstock.web.kept_lists.push_list import PushList
 from penstock.web.live.happenings import Happenings
 from penstock.web.programs.launcher import Launcher
 from penstock.web.programs.test_pattern import TestPattern
-from penstock.web.pushes.push_list import PushList
 
 TOKENS = {"read": "r" * 32, "operate": "o" * 32, "admin": "a" * 32}
 KEYS = tuple(role_line(f"{role}er", role, token) for role, token in TOKENS.items())  # type: ignore[arg-type]

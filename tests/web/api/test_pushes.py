@@ -112,3 +112,12 @@ def test_those_of_the_configuration_are_taken_out_there(tmp_path: Path) -> None:
         "It is in the configuration: take it out there, and reload.",
     )
     assert caller.ask("/api/v1/pushes/nobody", "DELETE").status_code == 404
+
+
+def test_a_target_that_cannot_be_kept_on_disk_is_sent_to_and_said_to_be_forgotten_at_the_end(tmp_path: Path) -> None:
+    caller = Caller(tmp_path, config=CONFIG)
+    (tmp_path / "pushes.new").mkdir()
+    answer = caller.ask("/api/v1/pushes", "POST", json=ORDER)
+    assert answer.status_code == 507
+    assert answer.json()["detail"].startswith("It holds now, but is forgotten when the server ends")
+    assert [each["name"] for each in caller.json("/pushes")["items"]] == ["b", "yt"]

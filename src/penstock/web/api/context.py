@@ -12,14 +12,14 @@ from typing import Final, Protocol
 
 from penstock.control.live import WebToWorker
 from penstock.web.access.links import Links
-from penstock.web.api.block_list import BlockList
 from penstock.web.api.catalogue import Catalogue
 from penstock.web.api.config_view import ConfigView
 from penstock.web.api.problems import Problem
 from penstock.web.board import Board
+from penstock.web.kept_lists.block_list import BlockList
+from penstock.web.kept_lists.push_list import PushList
 from penstock.web.live.happenings import Happenings
 from penstock.web.programs.test_pattern import TestPattern
-from penstock.web.pushes.push_list import PushList
 
 _LOOK_S: Final = 0.02
 _DONE_WITHIN_S: Final = 2.0

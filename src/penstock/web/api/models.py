@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from penstock.web.api.block_list import normal_address
+from penstock.web.kept_lists.block_list import normal_address
 
 Count = Annotated[int, Field(ge=0)]
 Address = Annotated[

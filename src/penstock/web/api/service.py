@@ -20,18 +20,18 @@ from penstock.control.messages import Welcome
 from penstock.logs import get_logger
 from penstock.web.access.links import Links
 from penstock.web.api.app import Api
-from penstock.web.api.block_list import BlockList
 from penstock.web.api.catalogue import Catalogue
 from penstock.web.api.config_view import ConfigView
 from penstock.web.api.context import ApiContext, Identity
 from penstock.web.api.guard import GuardSettings
 from penstock.web.api.orders import LinkOrders, Sender
 from penstock.web.board import Board
+from penstock.web.kept_lists.block_list import BlockList
+from penstock.web.kept_lists.push_list import PushList
 from penstock.web.live.happenings import Happenings
 from penstock.web.process_figures import collect_process
 from penstock.web.programs.launcher import Launcher
 from penstock.web.programs.test_pattern import TestPattern
-from penstock.web.pushes.push_list import PushList
 
 _LOOK_EVERY_S: Final = 0.5
 

@@ -1,6 +1,5 @@
 """Who is kept out: listed, added, let in again."""
 
-import asyncio
 from http import HTTPStatus
 from typing import Any, assert_never
 
@@ -9,23 +8,20 @@ from starlette.responses import Response
 
 from penstock.web.api import models
 from penstock.web.api.answers import json_answer, rfc3339
-from penstock.web.api.block_list import Block
 from penstock.web.api.context import ApiContext
 from penstock.web.api.guard import requires
 from penstock.web.api.paging import DEFAULT_ITEMS, Cursor, Limit, listed, page_by
 from penstock.web.api.problems import Problem, described
+from penstock.web.api.saving import Saving
 from penstock.web.api.tokens import Role
+from penstock.web.kept_lists.block_list import Block
 
 
 def router(context: ApiContext) -> APIRouter:
     """GET and POST /blocks, DELETE /blocks/{id}."""
     routes = APIRouter(tags=["blocks"])
     blocks = context.blocks
-    saving = asyncio.Lock()
-
-    async def save() -> None:
-        async with saving:
-            await asyncio.to_thread(blocks.save)
+    saving = Saving(blocks.save)
 
     @routes.get("/blocks", response_model=models.Items[models.Block], responses=described(HTTPStatus.NOT_FOUND))
     async def list_blocks(request: Request, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None) -> Response:
@@ -36,7 +32,7 @@ def router(context: ApiContext) -> APIRouter:
         "/blocks",
         status_code=HTTPStatus.CREATED,
         response_model=models.Block,
-        responses=described(HTTPStatus.CONFLICT),
+        responses=described(HTTPStatus.CONFLICT, HTTPStatus.INSUFFICIENT_STORAGE),
         dependencies=[requires(Role.OPERATE)],
     )
     async def add_block(request: Request, order: models.NewAddressBlock | models.NewSubjectBlock) -> Response:
@@ -50,20 +46,20 @@ def router(context: ApiContext) -> APIRouter:
                 added = blocks.add(None, order.subject, order.for_s)
             case _:
                 assert_never(order)
-        await save()
+        await saving.save()
         return json_answer(request, show_block(added), HTTPStatus.CREATED)
 
     @routes.delete(
         "/blocks/{id:path}",
         status_code=HTTPStatus.NO_CONTENT,
-        responses=described(HTTPStatus.NOT_FOUND),
+        responses=described(HTTPStatus.NOT_FOUND, HTTPStatus.INSUFFICIENT_STORAGE),
         dependencies=[requires(Role.OPERATE)],
     )
     async def lift_block(id: str) -> Response:  # noqa: A002 - its name in the path
         """Let somebody in again."""
         if not blocks.lift(id):
             raise Problem(HTTPStatus.NOT_FOUND, "There is no such block.")
-        await save()
+        await saving.save()
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     return routes

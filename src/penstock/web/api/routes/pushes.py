@@ -1,6 +1,5 @@
 """Servers that streams are sent on to: listed, added, taken out."""
 
-import asyncio
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -15,9 +14,10 @@ from penstock.web.api.context import ApiContext
 from penstock.web.api.guard import requires
 from penstock.web.api.paging import DEFAULT_ITEMS, Cursor, Limit, listed, page_by
 from penstock.web.api.problems import Problem, described
+from penstock.web.api.saving import Saving
 from penstock.web.api.tokens import Role
+from penstock.web.kept_lists.push_list import AddedPush
 from penstock.web.live.pushes import OpenPush
-from penstock.web.pushes.push_list import AddedPush
 
 
 class _Target(NamedTuple):
@@ -31,11 +31,7 @@ def router(context: ApiContext) -> APIRouter:
     """GET and POST /pushes, DELETE /pushes/{name}."""
     routes = APIRouter(tags=["pushes"])
     added = context.pushes
-    saving = asyncio.Lock()
-
-    async def save() -> None:
-        async with saving:
-            await asyncio.to_thread(added.save)
+    saving = Saving(added.save)
 
     def targets() -> Iterator[_Target]:
         configured = {each.name: each for each in context.config.config.push}
@@ -63,7 +59,7 @@ def router(context: ApiContext) -> APIRouter:
         "/pushes",
         status_code=HTTPStatus.CREATED,
         response_model=models.Push,
-        responses=described(HTTPStatus.CONFLICT),
+        responses=described(HTTPStatus.CONFLICT, HTTPStatus.INSUFFICIENT_STORAGE),
         dependencies=[requires(Role.ADMIN)],
     )
     async def add_push(request: Request, order: models.NewPush | models.NewKeyedPush) -> Response:
@@ -78,14 +74,14 @@ def router(context: ApiContext) -> APIRouter:
         except MalformedInput as fault:
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"The url {fault.detail}.") from None
         added.add(push)
-        await save()
+        await saving.save()
         target = _Target(push.name, tuple(push.streams), address.shown, "api")
         return json_answer(request, show(target), HTTPStatus.CREATED)
 
     @routes.delete(
         "/pushes/{name}",
         status_code=HTTPStatus.NO_CONTENT,
-        responses=described(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+        responses=described(HTTPStatus.NOT_FOUND, HTTPStatus.INSUFFICIENT_STORAGE, HTTPStatus.CONFLICT),
         dependencies=[requires(Role.ADMIN)],
     )
     async def remove_push(name: str) -> Response:
@@ -94,7 +90,7 @@ def router(context: ApiContext) -> APIRouter:
             if any(name == each.name for each in context.config.config.push):
                 raise Problem(HTTPStatus.CONFLICT, "It is in the configuration: take it out there, and reload.")
             raise Problem(HTTPStatus.NOT_FOUND, "There is no such push.")
-        await save()
+        await saving.save()
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     return routes

@@ -4,7 +4,7 @@ import stat
 from pathlib import Path
 
 from penstock.control.live import NewPush, Pushes
-from penstock.web.pushes.push_list import AddedPush, PushList
+from penstock.web.kept_lists.push_list import AddedPush, PushList
 
 YOUTUBE = AddedPush("yt", ["live/*"], "rtmps://a.example/live2", "k-1")
 

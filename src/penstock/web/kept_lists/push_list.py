@@ -4,7 +4,6 @@ Owns the list and its file, DATA/pushes.json, which only the server's user may r
 process, and the server after a restart, go on with it. Workers are told the whole list whenever it changes.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from penstock.control.live import NewPush, Pushes
 from penstock.errors import MalformedInput
 from penstock.logs import get_logger
 from penstock.pushes.address import PushAddress, read_push_address
+from penstock.web.kept_lists.private_file import replace_private_file
 
 FILE_NAME: Final = "pushes.json"
 MAX_ADDED: Final = 64
@@ -74,13 +74,7 @@ class PushList:
 
     def save(self) -> None:
         """Write the list to its file, in the place of the one before. May be called from another thread."""
-        new = self._path.with_suffix(".new")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(self.pushes))
-            file.flush()
-            os.fsync(descriptor)
-        new.replace(self._path)
+        replace_private_file(self._path, msgspec.json.encode(self.pushes))
 
 
 def _read(path: Path) -> dict[str, AddedPush]:

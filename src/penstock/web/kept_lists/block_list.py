@@ -5,7 +5,6 @@ it changes, and each forgets by itself what is over.
 """
 
 import ipaddress
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,6 +13,7 @@ import msgspec
 
 from penstock.control.live import Blocks
 from penstock.logs import get_logger
+from penstock.web.kept_lists.private_file import replace_private_file
 
 FILE_NAME: Final = "blocks.json"
 MAX_BLOCKS: Final = 10_000
@@ -94,13 +94,7 @@ class BlockList:
 
     def save(self) -> None:
         """Write the list to its file, in the place of the one before. May be called from another thread."""
-        new = self._path.with_suffix(".new")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(self._saved))
-            file.flush()
-            os.fsync(descriptor)
-        new.replace(self._path)
+        replace_private_file(self._path, msgspec.json.encode(self._saved))
 
     def _forget_ended(self) -> None:
         now = self._now()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.control.live import Blocks
-from penstock.web.api.block_list import FILE_NAME, Block, BlockList
+from penstock.web.kept_lists.block_list import FILE_NAME, Block, BlockList
 
 
 class Desk:

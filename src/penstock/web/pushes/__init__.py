@@ -1,1 +1,0 @@
-"""Targets of pushes that operators add while the server runs."""
