@@ -158,7 +158,7 @@ def test_a_flood_is_taken_up_at_a_bounded_rate() -> None:
 
 
 def test_more_than_may_wait_are_told_to_come_back() -> None:
-    with serving(ROUTES, HttpLimits(max_new_per_s=1, burst=1, max_waiting=3)) as served:
+    with serving(ROUTES, HttpLimits(max_new_per_s=0.01, burst=1, max_waiting=3)) as served:
         clients = []
         for _ in range(10):
             client = served.connect()
