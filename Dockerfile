@@ -10,7 +10,7 @@ FROM python:3.11-slim AS build
 WORKDIR /source
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src ./src
-RUN python -m venv /opt/penstock && /opt/penstock/bin/pip install --no-cache-dir --constraint constraints.txt .
+RUN python -m venv /opt/penstock && /opt/penstock/bin/pip install --no-cache-dir --constraint constraints.txt '.[web]'
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --home-dir /data --no-create-home penstock && install -d -o penstock -m 0700 /data

@@ -86,7 +86,7 @@ def test_systemd_counts_little_that_the_service_may_do() -> None:
 def test_the_dockerfile_installs_the_package_and_says_that_it_was_not_run() -> None:
     text = (REPOSITORY / "Dockerfile").read_text(encoding="ascii")
     assert "was not run" in text.splitlines()[0]
-    assert "pip install --no-cache-dir --constraint constraints.txt ." in text
+    assert "pip install --no-cache-dir --constraint constraints.txt '.[web]'" in text
     assert "\nUSER penstock\n" in text
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE)
     assert [name for names in copied for name in names.split() if not (REPOSITORY / name).exists()] == []
