@@ -1,12 +1,13 @@
 """What a viewer of HLS costs beside one of RTMP: the same stream from the same server, in turns.
 
-    python -m bench.hls [--viewers 300] [--seconds 20] [--rounds 2]
+    python -m bench.hls [--viewers 300] [--seconds 20] [--rounds 2] [--peer NAME=PID,RTMP_PORT,HTTP_PORT,PATH]
 
-Owns the order of the turns and the arithmetic. Rows: RTMP; low-latency HLS with parts of 200 ms; classic HLS; and
-classic HLS of the same segments as files, served by Debian's nginx. The stream is H.264 and AAC of 4 Mbit/s at 30
-frames a second with a key frame every two seconds, made once by FFmpeg and published again and again. CPU seconds are
-those of the server with all its processes, ingest and packaging included; clients and FFmpeg do not count. nginx does
-neither, so what the stream costs with one viewer of classic HLS is measured too, and told apart.
+Owns the order of the turns and the arithmetic. Rows: RTMP; low-latency HLS with parts of 200 ms; classic HLS; classic
+HLS of the same segments as files, served by Debian's nginx; classic HLS of nginx-rtmp, which takes the stream in and
+cuts it too; and other servers, as low-latency HLS if their playlist has parts. The stream is H.264 and AAC of 4 Mbit/s
+at 30 frames a second with a key frame every two seconds, made once by FFmpeg and published again and again. CPU seconds
+are those of the server with all its processes, ingest and packaging included; clients and FFmpeg do not count. nginx
+with files does neither, so what the stream costs with one viewer of classic HLS is measured too, and told apart.
 """
 
 import argparse
@@ -17,13 +18,15 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.nginx_rtmp import MODULE_PATHS
 from tests.support.processes import RunningProgram, find_program, free_port, running
 
 from bench.hls_viewers import watch as watch_hls
+from bench.peers import Peer, add_peers
 from bench.rtmps import watch as watch_rtmp
 from bench.servers import PENSTOCK, PENSTOCK_QUIET, START_DEADLINE_S
 from bench.usage import cpu_s, with_descendants
@@ -33,19 +36,30 @@ FILE_SECONDS = 30
 MAX_SECONDS = 40
 FILES_KEPT = 12
 NGINX_CONFIG = """\
+{modules}
 daemon off;
 master_process off;
 worker_processes 1;
 pid {folder}/nginx.pid;
 error_log {folder}/error.log error;
 events {{ worker_connections 4096; }}
+{rtmp}
 http {{
     access_log off;
     sendfile on;
     tcp_nopush on;
     keepalive_requests 1000000;
-    types {{ application/vnd.apple.mpegurl m3u8; video/mp4 m4s mp4; }}
+    types {{ application/vnd.apple.mpegurl m3u8; video/mp4 m4s mp4; video/mp2t ts; }}
     server {{ listen 127.0.0.1:{port}; root {folder}/files; }}
+}}
+"""
+NGINX_RTMP = """rtmp {{
+    access_log off;
+    server {{
+        listen 127.0.0.1:{port};
+        chunk_size 4096;
+        application live {{ live on; hls on; hls_path {folder}/files; hls_fragment 2s; hls_playlist_length 12s; }}
+    }}
 }}
 """
 
@@ -127,7 +141,7 @@ class Files:
     def __init__(self, port: int, folder: Path) -> None:
         self._port = port
         self._folder = folder
-        (folder / "files" / "live").mkdir(parents=True)
+        (folder / "files" / "live").mkdir(parents=True, exist_ok=True)
         self._is_over = multiprocessing.Event()
         self._process = multiprocessing.Process(target=self._copy, daemon=True)
 
@@ -170,13 +184,42 @@ def serving(folder: Path) -> Iterator[tuple[RunningProgram, int, int]]:
 
 
 @contextmanager
-def nginx(folder: Path) -> Iterator[tuple[RunningProgram, int]]:
+def nginx(folder: Path, rtmp_port: int | None = None) -> Iterator[tuple[RunningProgram, int]]:
+    """Of the folder's `files`; with an RTMP port it makes them itself."""
     port = free_port()
-    (folder / "nginx.conf").write_text(NGINX_CONFIG.format(folder=folder, port=port), encoding="utf-8")
+    folder.mkdir(exist_ok=True)
+    (folder / "files").mkdir(exist_ok=True)
+    modules = rtmp = ""
+    if rtmp_port is not None:
+        modules = f"load_module {next(path for path in MODULE_PATHS if path.exists())};"
+        rtmp = NGINX_RTMP.format(port=rtmp_port, folder=folder)
+    config = NGINX_CONFIG.format(modules=modules, rtmp=rtmp, folder=folder, port=port)
+    (folder / "nginx.conf").write_text(config, encoding="utf-8")
     command = [find_program("nginx", "nginx-light"), "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
     with running([*command, "-p", str(folder)], folder / "nginx.log") as program:
         program.wait_for_port(port, START_DEADLINE_S)
         yield program, port
+
+
+@contextmanager
+def nginx_rtmp(folder: Path, file: Path) -> Iterator[Row]:
+    """The stream published to it."""
+    rtmp_port = free_port()
+    with nginx(folder, rtmp_port) as (program, port), publishing(file, rtmp_port, folder):
+        yield Row("classic HLS, nginx-rtmp", program.pid, watch_hls, (port, "/bench0.m3u8", False))
+
+
+@contextmanager
+def other_server(peer: Peer, file: Path, folder: Path) -> Iterator[Row]:
+    """The stream published to it, and watched as its playlist allows."""
+    if peer.path is None:
+        raise SystemExit(f"--peer {peer.name}: which playlist? NAME=PID,RTMP_PORT,HTTP_PORT,PATH")
+    folder.mkdir()
+    with publishing(file, peer.port, folder):
+        time.sleep(3 * SETTLE_S)
+        is_low_latency = b"#EXT-X-PRELOAD-HINT" in get(peer.http_port, peer.path)
+        name = f"{'low-latency' if is_low_latency else 'classic'} HLS, {peer.name}"
+        yield Row(name, peer.pid, watch_hls, (peer.http_port, peer.path, is_low_latency))
 
 
 def main() -> None:
@@ -184,34 +227,44 @@ def main() -> None:
     parser.add_argument("--viewers", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rounds", type=int, default=2)
+    add_peers(parser)
     options = parser.parse_args()
     seconds = min(options.seconds, MAX_SECONDS)
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
-        folder = Path(name)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
         file = make_file(folder)
-        with serving(folder) as (server, rtmp, http), publishing(file, rtmp, folder):
-            time.sleep(3 * SETTLE_S)
-            get(http, "/live/bench0.m3u8?wait_s=20")
-            with nginx(folder) as (peer, peer_port), Files(http, folder):
-                rows = [
-                    Row("RTMP", server.pid, watch_rtmp, (rtmp,)),
-                    Row("low-latency HLS", server.pid, watch_hls, (http, "/live/bench0/low.m3u8", True)),
-                    Row("classic HLS", server.pid, watch_hls, (http, "/live/bench0/classic.m3u8", False)),
-                    Row("classic HLS, nginx, files", peer.pid, watch_hls, (peer_port, "/live/classic.m3u8", False)),
-                ]
-                print(f"{options.viewers} viewers, {len(with_descendants(server.pid))} processes", flush=True)
-                alone = [Row(f"{row.name}, one viewer", row.pid, row.run, row.arguments) for row in rows[2:]]
-                for _ in range(options.rounds):
-                    for row in rows:
-                        row.measure(options.viewers, seconds)
-                    for row in alone:
-                        row.measure(1, seconds)
-    medians = {row.name: statistics.median(row.per_viewer_minute) for row in (*rows, *alone)}
-    for row in (*rows, *alone):
+        server, rtmp, http = stack.enter_context(serving(folder))
+        stack.enter_context(publishing(file, rtmp, folder))
+        others = [stack.enter_context(nginx_rtmp(folder / "nginx-rtmp", file))]
+        others += [stack.enter_context(other_server(peer, file, folder / peer.name)) for peer in options.peer]
+        time.sleep(3 * SETTLE_S)
+        get(http, "/live/bench0.m3u8?wait_s=20")
+        peer, peer_port = stack.enter_context(nginx(folder))
+        stack.enter_context(Files(http, folder))
+        rows = [
+            Row("RTMP", server.pid, watch_rtmp, (rtmp,)),
+            Row("low-latency HLS", server.pid, watch_hls, (http, "/live/bench0/low.m3u8", True)),
+            Row("classic HLS", server.pid, watch_hls, (http, "/live/bench0/classic.m3u8", False)),
+            Row("classic HLS, nginx, files", peer.pid, watch_hls, (peer_port, "/live/classic.m3u8", False)),
+        ]
+        print(f"{options.viewers} viewers, {len(with_descendants(server.pid))} processes", flush=True)
+        alone = [Row(f"{row.name}, one viewer", row.pid, row.run, row.arguments) for row in rows[2:]]
+        for _ in range(options.rounds):
+            for row in (*rows, *others):
+                row.measure(options.viewers, seconds)
+            for row in alone:
+                row.measure(1, seconds)
+    told = (*rows, *others, *alone)
+    medians = {row.name: statistics.median(row.per_viewer_minute) for row in told}
+    for row in told:
         turns = ", ".join(f"{each:.4f}" for each in row.per_viewer_minute)
         print(f"{row.name:37} {medians[row.name]:.4f} CPU-s per viewer-minute ({turns}); {'; '.join(row.remarks)}")
-    low, classic = medians["low-latency HLS"] / medians["RTMP"], medians["classic HLS"]
-    print(f"low-latency HLS to RTMP {low:.2f}, classic HLS to nginx {classic / medians[rows[3].name]:.2f}")
+    low, classic = medians["low-latency HLS"], medians["classic HLS"]
+    by_rtmp, by_files = low / medians["RTMP"], classic / medians[rows[3].name]
+    print(f"low-latency HLS to RTMP {by_rtmp:.2f}, classic HLS to nginx {by_files:.2f}")
+    for row in others:
+        ours_to_it = (low if row.name.startswith("low") else classic) / medians[row.name]
+        print(f"ours, ingest and packaging included, to {row.name}: {ours_to_it:.2f}")
     ours, theirs = (
         (options.viewers * medians[row.name] - medians[one.name]) / (options.viewers - 1)
         for row, one in zip(rows[2:], alone, strict=True)

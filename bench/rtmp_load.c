@@ -575,7 +575,8 @@ static const char *stream_name(const struct connection *connection) {
 
 static void ask_for_flv(struct connection *connection) {
     uint8_t *at = backlog_room(connection, 512);
-    int bytes = snprintf((char *)at, 512, "GET /%s/%s.flv HTTP/1.1\r\nHost: localhost\r\n\r\n", options.app,
+    /* By 1.0 no server sends chunks, whose sizes would stand between the tags. */
+    int bytes = snprintf((char *)at, 512, "GET /%s/%s.flv HTTP/1.0\r\nHost: localhost\r\n\r\n", options.app,
                          stream_name(connection));
     connection->backlog_end += (size_t)bytes;
     connection->state = STARTING;
