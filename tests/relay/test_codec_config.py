@@ -53,6 +53,14 @@ def test_new_set_up_replaces_what_filled_the_same_slot_and_comes_last() -> None:
     assert after(first, sound, second).frames == (sound, second)
 
 
+def test_what_describes_a_track_is_its_decoder_configuration_and_not_its_colours_behind_it() -> None:
+    config = after(metadata(), audio_setup(), video_setup(), color_info(b"hdr"))
+    assert config.decoder_setups == {
+        FrameKind.AUDIO: audio_setup().payload,
+        FrameKind.VIDEO: video_setup().payload,
+    }
+
+
 def test_a_message_for_two_tracks_stays_while_one_of_them_is_in_force() -> None:
     both, one = tracks(b"old", 0, 1), tracks(b"new", 1)
     assert after(both, one).frames == (both, one)

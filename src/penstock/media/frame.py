@@ -57,6 +57,11 @@ class Frame(NamedTuple):
     setup_slots: tuple[SetupSlot, ...]
 
 
+def configures_decoder(frame: Frame) -> bool:
+    """Whether a frame is decoder configuration: colour info and speaker layouts, which follow it, tell no size."""
+    return any(slot.packet_kind is PacketKind.SETUP for slot in frame.setup_slots)
+
+
 class _Traits(NamedTuple):
     is_key: bool
     is_setup: bool

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from penstock.amf import AmfLimits, AmfValue, EcmaArray, read_amf0_values, write_amf0_values
 from penstock.errors import MalformedAmf
 from penstock.media.codecs import AUDIO_CODEC_BY_FOURCC, VIDEO_CODEC_BY_FOURCC
-from penstock.media.frame import Frame, FrameKind, SetupSlot
+from penstock.media.frame import Frame, FrameKind, SetupSlot, configures_decoder
 from penstock.media.packets import PacketKind
 from penstock.media.tags import audio_codec_of, video_codec_of
 
@@ -40,6 +40,11 @@ class CodecConfig:
     def has_metadata(self) -> bool:
         """Whether the publisher sent some."""
         return any(_is_metadata(frame) for frame in self.frames)
+
+    @property
+    def decoder_setups(self) -> dict[FrameKind, bytes]:
+        """By kind, the message that configures its decoder."""
+        return {frame.kind: frame.payload for frame in self.frames if configures_decoder(frame)}
 
     @property
     def _codec_ids(self) -> tuple[tuple[str, float | None], ...]:

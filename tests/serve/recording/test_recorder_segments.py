@@ -106,6 +106,16 @@ def test_video_that_begins_late_goes_into_the_same_file(stage: Stage) -> None:
     assert row.video is not None
 
 
+def test_colours_that_follow_the_decoder_configuration_do_not_hide_what_it_says(stage: Stage) -> None:
+    # An AV1 picture of 320x180, and its colours behind it, as FFmpeg sends them.
+    av1 = Sample(VIDEO, 0, bytes.fromhex("90 61763031 81000c00 0a0b000000043cfecc02f80040"))
+    colours = Sample(VIDEO, 0, bytes.fromhex("94 61763031 020009 636f6c6f72496e666f 03 0000 09"))
+    stage.send(av1, colours, Sample(VIDEO, 0, bytes.fromhex("91 61763031 1200")))
+    stage.end()
+    (row,) = stage.journal.closed
+    assert row.video == "AV1 Main 2.0 320x180"
+
+
 def test_codecs_without_set_up_are_described_by_their_frames(stage: Stage) -> None:
     stage.send(Sample(VIDEO, 0, b"\x12\x00\x00\x84\x00"), Sample(AUDIO, 0, b"\x2f\xff\xfb\x90"))
     stage.end()

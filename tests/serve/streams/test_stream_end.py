@@ -107,6 +107,18 @@ def test_each_change_of_the_codecs_is_told_once() -> None:
     assert on.stream.codecs_text == on.notes.codecs[-1]
 
 
+def test_colours_that_follow_the_decoder_configuration_do_not_hide_it() -> None:
+    on = StreamStage()
+    on.begin()
+    # The sequence header of an AV1 picture of 320x180, and the colours that FFmpeg sends behind it.
+    av1 = bytes.fromhex("90 61763031 81000c00 0a0b000000043cfecc02f80040")
+    on.stream.take_media(9, 0, av1, on.loop.now)
+    assert on.stream.codecs_text == "AV1 Main 2.0 320x180"
+    colours = bytes.fromhex("94 61763031 020009 636f6c6f72496e666f 03 0000 09")
+    on.stream.take_media(9, 0, colours, on.loop.now)
+    assert on.stream.codecs_text == "AV1 Main 2.0 320x180"
+
+
 def test_codecs_of_a_publication_that_goes_on_are_known_with_its_first_frame() -> None:
     on = StreamStage()
     avc, aac = bytes.fromhex("17 00 000000 01 42c01e ffe1 0004 6742c01e 01 0002 68ce"), bytes.fromhex("af 00 1210")

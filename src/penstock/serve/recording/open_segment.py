@@ -13,7 +13,7 @@ from typing import Final
 from penstock.amf import AmfValue
 from penstock.media.describe import describe_audio, describe_video
 from penstock.media.flv_metadata import read_flv_metadata
-from penstock.media.frame import Frame, FrameKind, SetupSlot
+from penstock.media.frame import Frame, FrameKind, SetupSlot, configures_decoder
 from penstock.media.packets import PacketKind
 from penstock.relay.codec_config import CodecConfig
 from penstock.relay.payload import Payload
@@ -101,7 +101,8 @@ class OpenSegment:
     def add_setup(self, frame: Frame) -> None:
         """Add codec configuration. It is stamped with anything: it gets no time before the last message."""
         self._remember(frame)
-        self._describe(frame.kind, frame.payload)
+        if configures_decoder(frame):
+            self._describe(frame.kind, frame.payload)
         time_ms = max(self._time.last_ms, self._time.place_other(frame.timestamp_ms))
         self._file.add(frame.kind, time_ms, frame.payload, is_key=False)
 

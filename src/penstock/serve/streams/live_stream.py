@@ -334,7 +334,7 @@ class LiveStream:
         self._log_to_write.clear_metadata()
 
     def _describe(self) -> None:
-        payloads = {frame.kind: frame.payload for frame in self.log.config.frames if frame.kind is not FrameKind.DATA}
+        payloads = self.log.config.decoder_setups
         text = describe(payloads.get(FrameKind.VIDEO), payloads.get(FrameKind.AUDIO))
         if text != self.codecs_text:
             self.codecs_text = text

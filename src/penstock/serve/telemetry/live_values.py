@@ -85,7 +85,7 @@ class LiveValues:
 
     def codecs_known(self, live_stream: LiveStream) -> None:
         """Read what a stream consists of."""
-        payloads = {frame.kind: frame.payload for frame in live_stream.log.config.frames}
+        payloads = live_stream.log.config.decoder_setups
         video, audio = payloads.get(FrameKind.VIDEO), payloads.get(FrameKind.AUDIO)
         self._tracks[live_stream] = (
             None if video is None else _video_track(video),
