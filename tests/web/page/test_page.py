@@ -146,6 +146,17 @@ def test_settings_show_where_each_comes_from_and_check_a_text(api: ApiServer) ->
         expect(page.get_by_role("status").filter(has_text="limits.max_connections")).to_be_visible()
 
 
+def test_who_skips_to_the_content_stays_in_the_view(api: ApiServer) -> None:
+    with opened(api, "#/settings") as (_, page):
+        expect(page.get_by_role("heading", level=1)).to_have_text("Settings")
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("main")).to_be_focused()
+        page.wait_for_timeout(300)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Settings")
+
+
 def test_walking_through_all_views_meets_no_error_and_no_other_host(api: ApiServer) -> None:
     with opened(api) as (seen, page):
         for view in (*VIEWS, "streams/live/main"):

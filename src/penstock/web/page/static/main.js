@@ -32,12 +32,14 @@ class App {
     this.features = new Features();
     this.live = new Live(this.api, this.session, this.features);
     this.happenings = new Happenings(this.api, this.session);
-    this.links = new Links(this.api, this.features, this.session);
+    this.links = new Links(this.api, this.features, this.session, this.live);
     this.thumbnails = new Thumbnails(this.links);
     this.shell = new Shell(this, PLACES, { onSignIn: () => signIn(this.session) });
     this.main = document.getElementById("main");
     this.view = null;
     this.turn = 0;
+    /** Whether a view is to be opened as soon as the server answers. */
+    this.isWaiting = true;
     this.live.listeners.add(() => this.#onLive());
     this.session.listeners.add(() => this.#onSession());
     addEventListener("hashchange", () => this.open());
@@ -50,15 +52,19 @@ class App {
 
   /** The view that the address names. An empty server begins with how to start. */
   async open() {
+    if (this.isLocked) return;
     const [first, ...rest] = route();
-    const name = first in TITLES ? first : this.live.server?.streams === 0 ? "start" : "streams";
+    const name = Object.hasOwn(TITLES, first ?? "") ? first : this.live.server?.streams === 0 ? "start" : "streams";
     this.turn += 1;
     const turn = this.turn;
     const module = name === "streams" && rest.length > 0 ? "stream" : name === "recordings" && rest.length > 0 ? "recording" : name;
-    const { open } = await import(`/page/views/${module}.js`);
+    const opening = await import(`/page/views/${module}.js`).catch(() => null);
     if (turn !== this.turn) return;
+    // The server is gone: what the address names is opened when it is back.
+    this.isWaiting = opening === null;
+    if (opening === null) return;
     this.view?.close?.();
-    this.view = open(this, rest);
+    this.view = opening.open(this, rest);
     document.title = rest.length > 0 && module !== name ? `${rest.join("/")} · Penstock` : `${TITLES[name]} · Penstock`;
     this.main.replaceChildren(this.view.element);
     this.shell.select(name);
@@ -67,11 +73,12 @@ class App {
   }
 
   #onLive() {
-    if (this.live.state === "live" && this.view === null && !this.isOpening) {
-      this.isOpening = true;
+    if (this.live.state !== "live") return;
+    if (this.isWaiting) {
+      this.isWaiting = false;
       this.open();
     }
-    if (this.live.state === "live") this.happenings.start();
+    this.happenings.start();
   }
 
   #onSession() {

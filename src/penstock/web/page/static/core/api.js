@@ -1,7 +1,10 @@
 // Requests to the API: the token in a header, answers that have not changed asked for by ETag, refusals as errors.
 
+import { heardAt } from "/page/core/clock.js";
+
 const PREFIX = "/api/v1";
 const WITHIN_MS = 10_000;
+const NO_ANSWER = "The server does not answer.";
 
 /** The server said no. */
 export class Refused extends Error {
@@ -25,7 +28,7 @@ export class Api {
     const known = this.known.get(path);
     const answer = await this.#ask("GET", path, known === undefined ? {} : { "if-none-match": known.etag });
     if (answer.status === 304) return known.value;
-    const value = await answer.json();
+    const value = await whole(answer);
     const etag = answer.headers.get("etag");
     if (etag !== null) this.known.set(path, { etag, value });
     if (this.known.size > 40) this.known.delete(this.known.keys().next().value);
@@ -63,7 +66,7 @@ export class Api {
   }
 
   async #value(answer) {
-    return answer.status === 204 ? null : answer.json();
+    return answer.status === 204 ? null : whole(answer);
   }
 
   async #ask(method, path, headers, body, signal = AbortSignal.timeout(WITHIN_MS)) {
@@ -82,14 +85,15 @@ export class Api {
         credentials: "omit",
         cache: "no-store",
       });
-    } catch (error) {
-      throw new Unreachable(error.message);
+    } catch {
+      throw new Unreachable(NO_ANSWER);
     }
+    heardAt(answer.headers.get("date"));
     if (answer.ok || answer.status === 304) return answer;
     const problem = await answer.json().catch(() => ({}));
     // Of a token that was not sent any more, the answer says nothing about the one that is.
     if (token === this.session.token) this.#onRefusal(method, answer.status, problem.detail);
-    throw new Refused(answer.status, problem.detail ?? `${answer.status} ${answer.statusText}`);
+    throw new Refused(answer.status, faults(problem.errors, body) || problem.detail || `The server answers ${answer.status}.`);
   }
 
   #onRefusal(method, status, detail) {
@@ -100,4 +104,25 @@ export class Api {
       session.signOut("This server asks for a token.");
     }
   }
+}
+
+/** What an answer says. One that was cut off says nothing. */
+async function whole(answer) {
+  try {
+    return await answer.json();
+  } catch {
+    throw new Unreachable(NO_ANSWER);
+  }
+}
+
+/** What is wrong with what was sent, field by field. Where there are several forms of it, each complains of the others'. */
+function faults(errors, body) {
+  const found = new Map();
+  for (const { location, message } of errors ?? []) {
+    const field = location.split(".").at(-1);
+    if (body?.[field] === undefined || found.has(field) || message.startsWith("Extra inputs")) continue;
+    const words = message.startsWith("String should match") ? "is not written as it should be" : message.replace(/^(Value error, |Input |String )/, "");
+    found.set(field, `${field} ${words}`);
+  }
+  return found.size === 0 ? "" : `Not taken: ${[...found.values()].join("; ")}.`;
 }

@@ -15,7 +15,7 @@ export class Happenings {
     this.isOpen = false;
     this.listeners = new Set();
     this.stop = null;
-    session.listeners.add(() => this.restart());
+    session.listeners.add(() => this.end());
   }
 
   /** Follow, if nobody does yet. */
@@ -25,12 +25,12 @@ export class Happenings {
     this.#run(this.stop.signal);
   }
 
-  restart() {
+  /** Forget all, until somebody starts it again: what another may see is not asked for before the server lets them in. */
+  end() {
     if (this.stop === null) return;
     this.stop.abort();
     this.stop = null;
     this.events = [];
-    this.start();
   }
 
   async #run(signal) {

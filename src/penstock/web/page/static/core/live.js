@@ -11,10 +11,12 @@ export class Live {
     this.api = api;
     this.session = session;
     this.features = features;
-    /** "connecting", "live", "gone" or "locked" */
+    /** "connecting", "live", "gone", "refused" or "locked" */
     this.state = "connecting";
+    /** Why the server refuses figures. */
+    this.refusal = null;
     this.server = null;
-    /** The server's time in ms, by its Date headers' clock as far as this machine's agrees. */
+    /** When figures last came, by this machine's clock, in ms. */
     this.at = null;
     this.view = null;
     this.listeners = new Set();
@@ -72,8 +74,14 @@ export class Live {
   #failed(error) {
     if (this.session.wants !== null) this.#become("locked");
     else if (error instanceof Unreachable || (error instanceof Refused && error.status === 503)) this.#become("gone");
-    else if (error instanceof Refused) this.view?.refused?.(error);
-    else throw error;
+    else if (error instanceof Refused) {
+      this.refusal = error.message;
+      this.view?.refused?.(error);
+      this.#become("refused");
+    } else {
+      // A fault of this page: it is told on the console, and ends nothing.
+      reportError(error);
+    }
   }
 
   #become(state) {

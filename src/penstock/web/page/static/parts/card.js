@@ -1,5 +1,6 @@
 // One stream among others: a picture of it and the figures that matter. Drawn anew only while it is in view.
 
+import { serverNow } from "/page/core/clock.js";
 import { h, setAttribute, setText } from "/page/core/dom.js";
 import { bitrate, count, fps, since, tracks } from "/page/core/format.js";
 import { icon } from "/page/core/icons.js";
@@ -42,10 +43,10 @@ export function card(thumbnails, watch) {
     setAttribute(link, "href", streamHref(stream));
     setText(viewers, count(stream.viewers));
     setText(unit, stream.viewers === 1 ? " viewer" : " viewers");
-    setText(up, since(stream.started_at, Date.now()));
+    setText(up, since(stream.started_at, serverNow()));
     recording.hidden = !stream.is_recording;
     setText(format, tracks(stream).join(" · ") || "No tracks yet");
-    setText(rate, `${bitrate(stream.bitrate_bps)} · ${fps(stream.fps)}`);
+    setText(rate, `${bitrate(stream.bitrate_bps)} · ${fps(stream.video === null ? null : stream.fps)}`);
     health.update(stream);
     picture.show(stream);
   }

@@ -6,7 +6,8 @@ import { day } from "/page/core/format.js";
 import { copyable } from "/page/parts/copy.js";
 import { attempt } from "/page/parts/toast.js";
 
-const LENGTHS = [["300", "5 minutes"], ["3600", "an hour"], ["86400", "a day"]];
+/** The server makes none for longer than an hour. */
+const LENGTHS = [["300", "5 minutes"], ["1200", "20 minutes"], ["3600", "an hour"]];
 const TITLES = { page: "Page", hls: "HLS", "http-flv": "FLV", "http-mp4": "MP4" };
 
 export function linkMaker(app) {
@@ -17,8 +18,8 @@ export function linkMaker(app) {
   const form = h(
     "form",
     { class: "line-form" },
-    h("label", { for: "link-app" }, "App"), appName,
-    h("label", { for: "link-stream" }, "Stream"), stream,
+    h("span", { class: "field" }, h("label", { for: "link-app" }, "App"), appName),
+    h("span", { class: "field" }, h("label", { for: "link-stream" }, "Stream"), stream),
     length,
     h("button", { class: "button primary", type: "submit" }, "Make a link"),
   );

@@ -31,7 +31,7 @@ export function livePlayer(links, stream) {
   }
 
   async function make() {
-    const [{ Player }, link] = await Promise.all([import("/watch/player.js"), links.ofStream(stream)]);
+    const [{ Player }, link] = await Promise.all([import("/watch/player.js"), links.newOfStream(stream)]);
     const video = h("video", { playsinline: true, muted: true, "aria-label": `Picture of ${stream.app}/${stream.stream}` });
     video.muted = isMuted;
     const address = `/${encodeURIComponent(stream.app)}/${encodeURIComponent(stream.stream)}`;

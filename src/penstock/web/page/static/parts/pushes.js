@@ -4,7 +4,7 @@ import { h, setText } from "/page/core/dom.js";
 import { bytes, count, milliseconds, plural } from "/page/core/format.js";
 import { confirmed } from "/page/parts/dialog.js";
 import { table, twoLines } from "/page/parts/table.js";
-import { attempt } from "/page/parts/toast.js";
+import { attempt, tell } from "/page/parts/toast.js";
 
 const KINDS = { live: "ok", connecting: "warn", retrying: "warn", stopped: "bad" };
 
@@ -81,19 +81,23 @@ function removal(app, each) {
 }
 
 function addition(app, names) {
-  const name = h("input", { class: "input short", id: "push-name", placeholder: "backup", required: true, autocomplete: "off", spellcheck: "false", pattern: "[A-Za-z0-9_\\-]{1,64}" });
-  const url = h("input", { class: "input wide", id: "push-url", placeholder: "rtmp://backup.example/live/{stream}", required: true, autocomplete: "off", spellcheck: "false" });
+  const name = h("input", { class: "input short", id: "push-name", placeholder: "backup", required: true, autocomplete: "off", spellcheck: "false", pattern: "[A-Za-z0-9_\\-]{1,64}", title: "Letters, digits, - and _" });
+  const url = h("input", { class: "input", id: "push-url", placeholder: "rtmp://backup.example/live/{stream}", required: true, autocomplete: "off", spellcheck: "false", pattern: "rtmps?://.+/.+", title: "rtmp://HOST/APP/{stream}, or rtmp://HOST/APP and a key" });
   const key = h("input", { class: "input short", id: "push-key", type: "password", autocomplete: "off", placeholder: "if it asks for one" });
   const form = h(
     "form",
     { class: "line-form add-push" },
-    h("label", { for: "push-name" }, "Name"), name,
-    h("label", { for: "push-url" }, "Address"), url,
-    h("label", { for: "push-key" }, "Key"), key,
+    h("span", { class: "field" }, h("label", { for: "push-name" }, "Name"), name),
+    h("span", { class: "field wide" }, h("label", { for: "push-url" }, "Address"), url),
+    h("span", { class: "field" }, h("label", { for: "push-key" }, "Key"), key),
     h("button", { class: "button", type: "submit" }, "Send it there too"),
   );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    if (key.value !== "" && url.value.includes("{stream}") && !url.value.includes("{key}")) {
+      tell("A key goes in the place of {stream}: leave that out of the address.", "bad");
+      return;
+    }
     const order = { name: name.value, streams: [`${names.app}/${names.stream}`], url: url.value, ...(key.value === "" ? {} : { key: key.value }) };
     const isDone = await attempt(() => app.api.post("/pushes", order), `The stream is sent to ${name.value} too`);
     if (isDone) form.reset();

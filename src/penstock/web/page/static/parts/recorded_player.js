@@ -15,7 +15,7 @@ export function recordedPlayer(links, recording, length_s) {
   const full = h("button", { class: "button stage-button", type: "button" }, "Full screen");
   const stage = h("div", { class: "stage" }, video);
   const element = h("div", { class: "player" }, stage, words, h("div", { class: "stage-bar" }, play, place, times, full));
-  let [startsAt, isSeeking, turn] = [0, false, 0];
+  let [startsAt, isSeeking, turn, begunAt] = [0, false, 0, 0];
 
   const now = () => startsAt + video.currentTime;
 
@@ -33,6 +33,7 @@ export function recordedPlayer(links, recording, length_s) {
       video.src = address;
       // From the key frame before on to where it was asked for.
       video.currentTime = Math.max(0, second - startsAt);
+      begunAt = video.currentTime;
       await video.play();
     } catch (error) {
       if (mine === turn && error.name !== "AbortError") setText(words, error.message);
@@ -47,9 +48,14 @@ export function recordedPlayer(links, recording, length_s) {
   }
 
   for (const event of ["timeupdate", "play", "pause", "ended"]) video.addEventListener(event, draw);
-  video.addEventListener("error", () => video.src !== "" && setText(words, "The recording cannot be played from here."));
+  video.addEventListener("error", () => {
+    if (video.src === "") return;
+    // A connection that broke is made anew where it had come to; of one that a pause outlasted, when it is played again.
+    if (video.currentTime <= begunAt) setText(words, "The recording cannot be played from here.");
+    else if (!video.paused) from(Math.floor(now()));
+  });
   play.addEventListener("click", () => {
-    if (video.ended || video.currentSrc === "") from(video.ended ? 0 : Number(place.value));
+    if (video.ended || video.currentSrc === "" || video.error !== null) from(video.ended ? 0 : Number(place.value));
     else if (video.paused) video.play();
     else video.pause();
   });

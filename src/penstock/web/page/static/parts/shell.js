@@ -25,6 +25,11 @@ export class Shell {
     this.links = [];
     this.key = null;
     this.theme.addEventListener("click", () => this.#nextTheme());
+    // By the fragment alone the address would name another view.
+    document.querySelector(".skip").addEventListener("click", (event) => {
+      event.preventDefault();
+      this.main.focus();
+    });
     this.state = h("p", { class: "server-state" });
     this.side.append(this.nav, h("div", { class: "side-end" }, this.state, this.account, this.theme));
     this.main.before(this.banner);
@@ -89,21 +94,28 @@ export class Shell {
 
   #showBanner() {
     const { live } = this;
+    this.firstVersion ??= live.features.version;
+    const isOther = this.firstVersion !== live.features.version;
+    const text = this.#inWords() || (isOther ? "The server is another version now." : "");
+    setAttribute(this.banner, "data-kind", live.state === "gone" || live.state === "refused" ? "bad" : "warn");
+    this.banner.hidden = text === "";
+    // Read out when it changes, and not once a second.
+    if (this.bannerText === text) return;
+    this.bannerText = text;
+    this.banner.replaceChildren(text, ...(isOther && text !== "" ? [" ", h("a", { href: "/" }, "Load its page")] : []));
+  }
+
+  #inWords() {
+    const { live } = this;
     const since = live.at === null ? "" : ` Figures are those of ${clock(live.at)}.`;
-    const text = live.state === "gone" ? `No connection to the server.${since} Looking for it…` : (live.server?.complaint ?? "");
-    setText(this.banner, live.state === "locked" ? "" : text);
-    setAttribute(this.banner, "data-kind", live.state === "gone" ? "bad" : "warn");
-    this.banner.hidden = this.banner.textContent === "";
-    if (live.firstVersion === undefined && live.features.version) live.firstVersion = live.features.version;
-    if (live.firstVersion !== live.features.version && this.banner.hidden) {
-      this.banner.hidden = false;
-      this.banner.replaceChildren("The server is another version now. ", h("a", { href: "/" }, "Load its page"));
-    }
+    if (live.state === "gone") return `No connection to the server.${since} Looking for it…`;
+    if (live.state === "refused") return `The server refuses figures: ${live.refusal}${since}`;
+    return live.state === "locked" ? "" : (live.server?.complaint ?? "");
   }
 
   #showServer() {
     const { server, state } = this.live;
-    const words = { connecting: "Connecting…", gone: "Not reachable", locked: "Signed out" }[state];
+    const words = { connecting: "Connecting…", gone: "Not reachable", refused: "Refuses figures", locked: "Signed out" }[state];
     const text = words ?? `${server.server_id} · ${server.state}`;
     setText(this.state, text);
     setAttribute(this.state, "data-kind", state === "live" && server.state === "ready" ? "ok" : state === "live" ? "warn" : "bad");

@@ -1,5 +1,6 @@
 // One button for a stream of the server's own. Shown where the server can make one.
 
+import { serverNow } from "/page/core/clock.js";
 import { h, setText } from "/page/core/dom.js";
 import { duration } from "/page/core/format.js";
 import { goTo, streamHref } from "/page/core/router.js";
@@ -52,7 +53,7 @@ export function testStream(app) {
     look.hidden = !isRunning;
     if (isRunning) {
       look.href = streamHref(status);
-      setText(words, `${status.app}/${status.stream} shows a moving picture and a tone. It ends by itself in ${duration((Date.parse(status.ends_at) - Date.now()) / 1000)}.`);
+      setText(words, `${status.app}/${status.stream} shows a moving picture and a tone. It ends by itself in ${duration((Date.parse(status.ends_at) - serverNow()) / 1000)}.`);
     } else {
       setText(words, "The server publishes a moving picture and a tone to itself for ten minutes: the whole way, as an encoder goes it.");
     }

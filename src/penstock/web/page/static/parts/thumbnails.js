@@ -1,5 +1,6 @@
 // Pictures of live streams, asked for again while they are in view and the page is looked at.
 
+import { serverNow } from "/page/core/clock.js";
 import { h } from "/page/core/dom.js";
 import { icon } from "/page/core/icons.js";
 
@@ -53,7 +54,7 @@ export class Thumbnails {
       element,
       show: (now) => {
         stream = now;
-        const isThere = now.state === "live" && now.video !== null && Date.now() - Date.parse(now.started_at) > YOUNG_MS;
+        const isThere = now.state === "live" && now.video !== null && serverNow() - Date.parse(now.started_at) > YOUNG_MS;
         if (isThere && isSeen && !isAsked && Date.now() >= dueAt && this.links.areThere) ask();
       },
       see: (isIn) => {

@@ -1,6 +1,7 @@
 // What the tables say: the report's own charts of the last day, how old they are, and a button for new ones.
 
 import { Refused } from "/page/core/api.js";
+import { serverNow } from "/page/core/clock.js";
 import { h, setText } from "/page/core/dom.js";
 import { day, duration } from "/page/core/format.js";
 import { icon } from "/page/core/icons.js";
@@ -51,7 +52,7 @@ export function open(app) {
     refresh.replaceChildren(icon("refresh"), isBusy ? "Being made…" : "New figures");
     const newest = made.map((each) => each.as_of).sort().at(-1);
     const words = state.refresh.state === "failed" ? ` The last attempt failed: ${state.refresh.words}` : "";
-    setText(age, newest === undefined ? "" : `As of ${day(newest)}, ${duration((Date.now() - Date.parse(newest)) / 1000)} old.${words}${state.pipeline.is_running ? "" : " The pipeline does not run now."}`);
+    setText(age, newest === undefined ? "" : `As of ${day(newest)}, ${duration((serverNow() - Date.parse(newest)) / 1000)} old.${words}${state.pipeline.is_running ? "" : " The pipeline does not run now."}`);
     if (made.length === 0) {
       place.replaceChildren(nothing(state));
       return;

@@ -1,5 +1,6 @@
 // One recorded file: its picture, and what it is.
 
+import { serverNow } from "/page/core/clock.js";
 import { h } from "/page/core/dom.js";
 import { bytes, day, duration } from "/page/core/format.js";
 import { icon } from "/page/core/icons.js";
@@ -39,7 +40,7 @@ export function open(app, [id]) {
         place.replaceChildren(empty("recordings", "There is no such recording", h("a", { class: "button", href: hrefTo("recordings") }, "All recordings")));
         return;
       }
-      const length_s = file.duration_ms === null ? (Date.now() - Date.parse(file.started_at)) / 1000 : file.duration_ms / 1000;
+      const length_s = file.duration_ms === null ? (serverNow() - Date.parse(file.started_at)) / 1000 : file.duration_ms / 1000;
       title.replaceChildren(h("span", { class: "card-app" }, `${file.app}/`), file.stream);
       totals.update({ length: duration(length_s), size: bytes(file.size_bytes), began: day(file.started_at) });
       fetching.disabled = false;

@@ -1,5 +1,6 @@
 // The server as a whole: its workers, processes and load, the limits that were hit, who is connected.
 
+import { serverNow } from "/page/core/clock.js";
 import { h, setText } from "/page/core/dom.js";
 import { bitrate, bytes, client, count, day, milliseconds, since } from "/page/core/format.js";
 import { Rate } from "/page/core/rate.js";
@@ -37,7 +38,7 @@ export function open(app) {
     keyOf: (each) => String(each.pid),
     columns: [
       { title: "Process", cell: twoLines((each) => `${WORDS[each.role]}${each.worker === null ? "" : ` ${each.worker}`}`, (each) => `process ${each.pid}`) },
-      { title: "Up", kind: "number", text: (each) => (each.started_at === null ? "–" : since(each.started_at, Date.now())) },
+      { title: "Up", kind: "number", text: (each) => (each.started_at === null ? "–" : since(each.started_at, serverNow())) },
       { title: "Memory", kind: "number", text: (each) => bytes(each.memory_bytes) },
       { title: "Processor", kind: "number", text: (each) => percent(each.cpu_s === null ? null : rates.perSecond(`cpu${each.pid}`, each.cpu_s)) },
     ],
@@ -49,7 +50,7 @@ export function open(app) {
       { title: "From", kind: "wrap", cell: twoLines((each) => each.peer_addr, (each) => client(each.client) ?? "") },
       { title: "By", kind: "still", text: (each) => each.protocol },
       { title: "App", kind: "wrap", text: (each) => each.app ?? "–" },
-      { title: "Open for", kind: "number", text: (each) => since(each.opened_at, Date.now()) },
+      { title: "Open for", kind: "number", text: (each) => since(each.opened_at, serverNow()) },
       { title: "Received", kind: "number", text: (each) => bytes(each.received_bytes) },
       { title: "Sent", kind: "number", text: (each) => bytes(each.sent_bytes) },
     ],
@@ -81,7 +82,7 @@ export function open(app) {
       if (hasWorkers) workerItems = (await api.get("/workers")).items;
     },
     update({ server }) {
-      totals.update({ up: since(server.started_at, Date.now()), connections: count(server.connections), viewers: count(server.viewers), streams: count(server.streams) });
+      totals.update({ up: since(server.started_at, serverNow()), connections: count(server.connections), viewers: count(server.viewers), streams: count(server.streams) });
       facts.update({
         id: server.server_id,
         version: server.version,

@@ -1,6 +1,7 @@
 // One stream: its picture, how it does and what to do about it, who watches, what went wrong.
 
 import { Refused } from "/page/core/api.js";
+import { serverNow } from "/page/core/clock.js";
 import { h, KeyedList, setText } from "/page/core/dom.js";
 import { bitrate, bytes, client, clock, count, day, duration, fps, milliseconds, since, tracks } from "/page/core/format.js";
 import { follow } from "/page/core/feed.js";
@@ -17,6 +18,9 @@ import { attempt } from "/page/parts/toast.js";
 import { kindOf, verdict } from "/page/parts/verdict.js";
 
 const SHOWN_VIEWERS = 200;
+const ALONE_AFTER_MS = 4000;
+const ALL_IS_SEEN = "Nothing to do: pictures come in time, key frames often enough, sound and picture together.";
+const ALL_IS_HEARD = "Nothing to do: sound comes in time. There is no picture in this stream.";
 
 export function open(app, [appName, streamName]) {
   const names = { app: appName, stream: streamName };
@@ -47,7 +51,13 @@ export function open(app, [appName, streamName]) {
   const content = h("div", { class: "stack", hidden: true });
   const waiting = skeleton(6);
   const over = h("div");
-  let live = null;
+  let [live, life] = [null, null];
+
+  function closePlayer() {
+    live?.close();
+    live = null;
+    player.replaceChildren();
+  }
 
   content.append(
     h(
@@ -107,7 +117,7 @@ export function open(app, [appName, streamName]) {
     const now = Date.now();
     health.update(stream);
     setAdvice(advice, stream);
-    numbers.update({ viewers: count(stream.viewers), up: since(stream.started_at, now), bitrate: bitrate(stream.bitrate_bps), fps: fps(stream.fps) });
+    numbers.update({ viewers: count(stream.viewers), up: since(stream.started_at, serverNow()), bitrate: bitrate(stream.bitrate_bps), fps: fps(stream.video === null ? null : stream.fps) });
     facts.update({
       format: tracks(stream).join(" · ") || "–",
       keys: stream.keyframe_interval_ms === null ? "–" : `every ${(stream.keyframe_interval_ms / 1000).toFixed(1)} s`,
@@ -148,18 +158,19 @@ export function open(app, [appName, streamName]) {
       }
       await pushes.poll(api);
     },
-    update() {
+    update({ server }) {
+      // Players know links of the server that made them.
+      if (life !== server.life_id) closePlayer();
+      life = server.life_id;
       waiting.remove();
       content.hidden = isGone;
       over.replaceChildren(...(isGone ? [gone(names)] : []));
       if (isGone) {
-        live?.close();
-        live = null;
-        player.replaceChildren();
+        closePlayer();
         numbers.update({ viewers: "–", up: "–", bitrate: "–", fps: "–" });
         return;
       }
-      if (live === null && stream.video !== null && app.links.areThere) {
+      if (live === null && isPlayable(stream) && app.links.areThere) {
         live = livePlayer(app.links, names);
         player.replaceChildren(live.element);
       }
@@ -183,8 +194,12 @@ export function open(app, [appName, streamName]) {
 const gone = ({ app, stream }) =>
   empty("streams", "Not published now", h("p", null, `${app}/${stream} shows here as soon as somebody publishes it.`), h("a", { class: "button", href: hrefTo("streams") }, "All streams"));
 
+/** Sound alone is played too, once it is certain that no picture comes with it. */
+const isPlayable = (stream) => stream.video !== null || (stream.audio !== null && stream.bitrate_bps > 0 && serverNow() - Date.parse(stream.started_at) > ALONE_AFTER_MS);
+
 function setAdvice(list, stream) {
-  const wanted = stream.advice.length > 0 ? stream.advice : kindOf(stream) === "ok" ? ["Nothing to do: pictures come in time, key frames often enough, sound and picture together."] : [];
+  const praise = stream.video === null ? ALL_IS_HEARD : ALL_IS_SEEN;
+  const wanted = stream.advice.length > 0 ? stream.advice : kindOf(stream) === "ok" ? [praise] : [];
   if (list.childElementCount === wanted.length && wanted.every((text, index) => list.children[index].textContent === text)) return;
   list.replaceChildren(...wanted.map((text) => h("li", null, text)));
   list.dataset.kind = stream.advice.length > 0 ? "warn" : "ok";
