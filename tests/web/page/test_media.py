@@ -102,3 +102,35 @@ def test_charts_of_the_report_are_drawn_under_the_strict_policy(api: ApiServer) 
             page.locator(".report-plot path.js-line").first.evaluate("path => getComputedStyle(path).stroke") != "none"
         )
         assert seen.seen.console_errors == []
+
+
+def test_usage_and_incidents_are_told_where_there_is_no_chart_of_them(api: ApiServer) -> None:
+    serving = api.server.program.log_path.parent / "data" / "lake" / "serving"
+    serving.mkdir(parents=True, exist_ok=True)
+    name = {"app": "live", "stream": "<b>main"}
+    usage = {
+        "egress_bytes": 52_344_490_686,
+        "viewer_minutes": 1337.99,
+        "ingress_bytes": 1000,
+        "egress_bps_p95": 1_500_000,
+        "days": 1,
+        "is_estimated": True,
+    }
+    incident = {
+        "kind": "bitrate_collapse",
+        "started_at": "2026-11-18T21:00:00Z",
+        "ended_at": "2026-11-18T21:01:30Z",
+        "evidence": "bitrate down to 729 kbit/s",
+        "affected_viewers": 2,
+    }
+    parts = {"usage": {"streams": [name | usage]}, "incidents": {"incidents": [name | incident]}, "recordings": {}}
+    for part, figures in parts.items():
+        told = {"as_of": datetime.now(UTC).isoformat(), **figures}
+        (serving / f"{part}.json").write_text(json.dumps(told))
+    with opened(api, "#/analytics") as (seen, page):
+        row = page.get_by_role("region", name="Usage by stream").get_by_role("row").last
+        expect(row).to_have_text(re.compile("live/<b>main.*52.3 GB.*1,338.*1.00 kB.*1.50 Mbit/s.*1"))
+        row = page.get_by_role("region", name="Incidents").get_by_role("row").last
+        expect(row).to_have_text(re.compile("bitrate collapse.*729 kbit/s.*live/<b>main.*1:30.*2"))
+        expect(page.get_by_text("Nothing was recorded.")).to_be_visible()
+        assert seen.seen.console_errors == []

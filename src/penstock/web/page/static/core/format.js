@@ -38,12 +38,12 @@ export const since = (moment, now) => duration((now - Date.parse(moment)) / 1000
 export const clock = (moment) => TIME.format(new Date(moment));
 export const day = (moment) => DAY.format(new Date(moment));
 
-/** How long ago, in one unit. */
-export function ago(moment, now) {
+/** How old something is, in one unit. */
+export function age(moment, now) {
   const seconds = Math.max(0, (now - Date.parse(moment)) / 1000);
-  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
-  return seconds < 86400 ? `${Math.floor(seconds / 3600)} h ago` : `${Math.floor(seconds / 86400)} d ago`;
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
 }
 
 export const milliseconds = (value) =>

@@ -54,6 +54,10 @@ export function recordedPlayer(links, recording, length_s) {
     if (video.currentTime <= begunAt) setText(words, "The recording cannot be played from here.");
     else if (!video.paused) from(Math.floor(now()));
   });
+  video.addEventListener("loadeddata", () => {
+    // Sound goes on without a picture, and the browser says nothing of it.
+    if (video.videoWidth === 0) setText(words, "Sound alone: there is no picture in this file, or none that this browser can decode.");
+  });
   play.addEventListener("click", () => {
     if (video.ended || video.currentSrc === "" || video.error !== null) from(video.ended ? 0 : Number(place.value));
     else if (video.paused) video.play();

@@ -3,23 +3,27 @@
 import { Refused } from "/page/core/api.js";
 import { serverNow } from "/page/core/clock.js";
 import { h, setText } from "/page/core/dom.js";
-import { day, duration } from "/page/core/format.js";
+import { age, day } from "/page/core/format.js";
 import { icon } from "/page/core/icons.js";
 import { reportChart } from "/page/parts/report_chart.js";
+import { reportTable } from "/page/parts/report_tables.js";
 import { empty, skeleton } from "/page/parts/empty.js";
 import { attempt } from "/page/parts/toast.js";
 
+/** Charts have the time of the tables. */
+const [DAY, MONTH] = ["last day, charts in UTC", "last 31 days, by UTC day"];
 const PARTS = {
-  audience: { title: "Audience", charts: { audience: "Viewers by stream" } },
-  quality: { title: "Quality", charts: { startup: "Time to the first picture", stalls: "Stalls" } },
-  health: { title: "Health of streams", charts: { health: "Health", bitrate: "Bitrate" } },
-  usage: { title: "Usage", charts: { usage: "Sent by day" } },
-  recordings: { title: "Recordings", charts: { recordings: "Recorded" } },
+  audience: { title: "Audience", span: DAY, none: "Nobody watched.", charts: { audience: "Viewers by stream" } },
+  quality: { title: "Quality", span: DAY, none: "Nobody watched.", charts: { startup: "Time to the first picture", stalls: "Stalls" } },
+  health: { title: "Health of streams", span: DAY, none: "Nothing was published.", charts: { health: "Health", bitrate: "Bitrate" } },
+  incidents: { title: "Incidents", span: "last day", none: "Nothing went wrong.", charts: {} },
+  usage: { title: "Usage", span: MONTH, none: "Nothing was received or sent.", charts: { usage: "Sent by day" } },
+  recordings: { title: "Recordings", span: MONTH, none: "Nothing was recorded.", charts: { recordings: "Recorded" } },
 };
 const EVERY_MS = 5000;
 
 export function open(app) {
-  const age = h("p", { role: "status" });
+  const told = h("p", { role: "status" });
   const refresh = h("button", { class: "button", type: "button" }, icon("refresh"), "New figures");
   const place = h("div", { class: "stack" }, skeleton(6));
   const shown = new Map();
@@ -52,16 +56,16 @@ export function open(app) {
     refresh.replaceChildren(icon("refresh"), isBusy ? "Being made…" : "New figures");
     const newest = made.map((each) => each.as_of).sort().at(-1);
     const words = state.refresh.state === "failed" ? ` The last attempt failed: ${state.refresh.words}` : "";
-    setText(age, newest === undefined ? "" : `As of ${day(newest)}, ${duration((serverNow() - Date.parse(newest)) / 1000)} old.${words}${state.pipeline.is_running ? "" : " The pipeline does not run now."}`);
+    setText(told, newest === undefined ? "" : `As of ${day(newest)}, ${age(newest, serverNow())} old.${words}${state.pipeline.is_running ? "" : " The pipeline does not run now."}`);
     if (made.length === 0) {
       place.replaceChildren(nothing(state));
       return;
     }
-    for (const [name, { title, charts }] of Object.entries(PARTS)) {
+    for (const name of Object.keys(PARTS)) {
       const part = parts.get(name);
       if (part === undefined || shown.get(name) === part.as_of) continue;
       shown.set(name, part.as_of);
-      const panel = section(name, title, charts, part);
+      const panel = section(name, part);
       const before = place.querySelector(`[data-part="${name}"]`);
       if (before !== null) before.replaceWith(panel);
       else {
@@ -75,7 +79,7 @@ export function open(app) {
     element: h(
       "div",
       { class: "page" },
-      h("header", { class: "page-head" }, h("div", null, h("h1", null, "Analytics"), age), h("div", { class: "page-actions" }, app.session.may("operate") ? refresh : null)),
+      h("header", { class: "page-head" }, h("div", null, h("h1", null, "Analytics"), told), h("div", { class: "page-actions" }, app.session.may("operate") ? refresh : null)),
       place,
     ),
     async poll(api) {
@@ -88,15 +92,17 @@ export function open(app) {
   };
 }
 
-function section(name, title, charts, part) {
+function section(name, part) {
+  const { title, span, none, charts } = PARTS[name];
   const drawn = Object.entries(charts).filter(([key]) => part.charts[key] !== undefined);
+  const rows = reportTable(name, part.figures);
   return h(
     "section",
     { class: "panel", "data-part": name },
-    h("div", { class: "panel-head" }, h("h2", null, title), h("span", { class: "quiet" }, name === "usage" || name === "recordings" ? "last 31 days" : "last day")),
-    drawn.length === 0
-      ? h("p", { class: "quiet" }, "Nothing to show in this time.")
-      : h("div", { class: drawn.length > 1 ? "grid" : null }, drawn.map(([key, words]) => reportChart(words, part.charts[key]))),
+    h("div", { class: "panel-head" }, h("h2", null, title), h("span", { class: "quiet" }, span)),
+    drawn.length === 0 ? null : h("div", { class: drawn.length > 1 ? "grid" : null }, drawn.map(([key, words]) => reportChart(words, part.charts[key]))),
+    rows,
+    drawn.length === 0 && rows === null ? h("p", { class: "quiet" }, none) : null,
   );
 }
 

@@ -25,7 +25,7 @@ export function open(app) {
     keyOf: (each) => each.id,
     columns: [
       { title: "Stream", kind: "wrap", cell: (each) => nameCell(app, each) },
-      { title: "Began", text: (each) => day(each.started_at) },
+      { title: "Began", kind: "still", text: (each) => day(each.started_at) },
       { title: "Length", kind: "number", text: (each) => (each.duration_ms === null ? "goes on" : duration(each.duration_ms / 1000)) },
       { title: "Size", kind: "number", text: (each) => bytes(each.size_bytes) },
       { title: "State", cell: stateCell },
