@@ -123,9 +123,9 @@ def test_the_picture_comes_back_after_a_restart_though_links_of_before_are_void(
     video = "document.querySelector('video')?.currentTime > 0.5"
     with opened(api, "#/streams/live/main") as (_, page):
         with published(api, "main", tmp_path / "first"):
-            page.wait_for_function(video)
+            until(lambda: page.evaluate(video))
         first.__exit__(None, None, None)
         expect(page.get_by_text("No connection to the server.")).to_be_visible()
         with api_server(tmp_path / "second", options, RULES) as second, published(second, "main", tmp_path / "second"):
-            page.wait_for_function(video, timeout=30_000)
+            until(lambda: page.evaluate(video), 30)
             until(lambda: [each["rule"] for each in second.get("/viewers")["items"]] == ["server"])

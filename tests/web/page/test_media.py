@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support.processes import find_program, running
 from tests.web.api.api_server import ApiServer, api_server
 from tests.web.page.pages import opened, published, until
 
@@ -47,6 +48,17 @@ def test_a_live_picture_moves_and_its_latency_is_told(api: ApiServer, tmp_path: 
         assert [each["protocol"] for each in api.get("/viewers")["items"]] == ["http-mp4"]
         page.goto(f"{api.url}/#/server")
         until(lambda: api.get("/viewers")["items"] == [])
+        assert seen.seen.console_errors == []
+
+
+def test_sound_alone_is_played_and_said_to_be_alone(api: ApiServer, tmp_path: Path) -> None:
+    ffmpeg = (find_program("ffmpeg", "ffmpeg"), "-nostdin", "-loglevel", "error", "-re", "-f", "lavfi")
+    tone = [*ffmpeg, "-i", "sine=sample_rate=48000", "-c:a", "aac", "-f", "flv", api.server.url("radio")]
+    with running(tone, tmp_path / "tone.log"), opened(api, "#/streams/live/radio") as (seen, page):
+        until(lambda: page.evaluate("document.querySelector('video')?.currentTime > 0.5"))
+        expect(page.get_by_text("Sound alone")).to_be_visible()
+        expect(page.get_by_text("There is no picture in this stream.")).to_be_visible()
+        expect(page.locator("[data-figure=fps]")).to_have_text("\u2013")
         assert seen.seen.console_errors == []
 
 

@@ -14,7 +14,7 @@ export function livePlayer(links, stream) {
   const full = h("button", { class: "button stage-button", type: "button" }, "Full screen");
   const element = h(
     "div",
-    { class: "player" },
+    { class: stream.hasPicture ? "player" : "player without-picture" },
     stage,
     words,
     h("div", { class: "stage-bar" }, latency, h("span", { class: "stage-space" }), sound, full),
@@ -23,7 +23,7 @@ export function livePlayer(links, stream) {
 
   function tell() {
     if (now === null) return;
-    setText(words, now.player.words);
+    setText(words, now.player.words || (stream.hasPicture ? "" : "Sound alone"));
     const { latency_ms: behind } = now.player.stats;
     latency.hidden = typeof behind !== "number";
     if (!latency.hidden) setText(latency, `${milliseconds(Math.round(behind))} behind live`);
@@ -35,7 +35,7 @@ export function livePlayer(links, stream) {
     const video = h("video", { playsinline: true, muted: true, "aria-label": `Picture of ${stream.app}/${stream.stream}` });
     video.muted = isMuted;
     const address = `/${encodeURIComponent(stream.app)}/${encodeURIComponent(stream.stream)}`;
-    const player = new Player(video, { address, credentials: link.query, hasPoster: now === null });
+    const player = new Player(video, { address, credentials: link.query, hasPoster: stream.hasPicture && now === null });
     return { video, player };
   }
 
@@ -86,6 +86,7 @@ export function livePlayer(links, stream) {
 
   return {
     element,
+    hasPicture: stream.hasPicture,
     close() {
       isClosed = true;
       clearTimeout(timer);

@@ -45,6 +45,8 @@ export class Shell {
     for (const { place, element } of this.links) {
       setAttribute(element, "aria-current", place.name === name ? "page" : null);
     }
+    const place = this.links.findIndex((each) => each.place.name === name);
+    if (this.more !== undefined) setAttribute(this.more, "aria-current", place >= ON_BAR ? "true" : null);
   }
 
   update() {
@@ -68,9 +70,9 @@ export class Shell {
         const element = h("a", { href: hrefTo(place.name), class: "nav-link" }, icon(place.icon), h("span", null, place.title), badge);
         return { place, element, badge };
       });
-      const more = h("button", { class: "nav-link more", type: "button", "aria-haspopup": "dialog" }, icon("more"), h("span", null, "More"));
-      more.addEventListener("click", () => this.#openMore(places.slice(ON_BAR)));
-      this.nav.replaceChildren(...this.links.map(({ element }) => element), more);
+      this.more = h("button", { class: "nav-link more", type: "button", "aria-haspopup": "dialog" }, icon("more"), h("span", null, "More"));
+      this.more.addEventListener("click", () => this.#openMore(places.slice(ON_BAR)));
+      this.nav.replaceChildren(...this.links.map(({ element }) => element), this.more);
       this.select(this.selected);
     }
     for (const { place, badge } of this.links) setText(badge, place.badge?.(live) ?? "");

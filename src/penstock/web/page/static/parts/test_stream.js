@@ -4,7 +4,7 @@ import { serverNow } from "/page/core/clock.js";
 import { h, setText } from "/page/core/dom.js";
 import { duration } from "/page/core/format.js";
 import { goTo, streamHref } from "/page/core/router.js";
-import { attempt } from "/page/parts/toast.js";
+import { attempt, tell } from "/page/parts/toast.js";
 import { signIn } from "/page/views/signin.js";
 
 const FOR_S = 600;
@@ -67,6 +67,7 @@ export function testStream(app) {
       if (!isWanted) return;
       if (status.state !== "running") {
         isWanted = false;
+        tell(`The test stream did not last. ${status.words}`, "bad");
         return;
       }
       const { items } = await api.get(`/streams?app=${encodeURIComponent(status.app)}&stream=${encodeURIComponent(status.stream)}`);

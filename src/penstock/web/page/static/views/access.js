@@ -57,7 +57,7 @@ export function open(app) {
       const key = JSON.stringify([access.is_open, access.apps]);
       if (key === rulesKey) return;
       rulesKey = key;
-      rules.replaceChildren(...(access.is_open ? [openNote()] : access.apps.map(appRules)));
+      rules.replaceChildren(...(access.is_open ? [openNote()] : [...access.apps].sort(byName).map(appRules)));
     },
     close() {
       letIn.close();
@@ -65,6 +65,9 @@ export function open(app) {
     },
   };
 }
+
+/** What holds for all other apps comes after them. */
+const byName = (a, b) => Number(a.app === "*") - Number(b.app === "*");
 
 function openNote() {
   return h(

@@ -170,8 +170,9 @@ export function open(app, [appName, streamName]) {
         numbers.update({ viewers: "–", up: "–", bitrate: "–", fps: "–" });
         return;
       }
+      if (live !== null && live.hasPicture !== (stream.video !== null)) closePlayer();
       if (live === null && isPlayable(stream) && app.links.areThere) {
-        live = livePlayer(app.links, names);
+        live = livePlayer(app.links, { ...names, hasPicture: stream.video !== null });
         player.replaceChildren(live.element);
       }
       player.hidden = live === null;
