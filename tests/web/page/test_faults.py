@@ -43,6 +43,19 @@ def test_who_signs_out_asks_for_nothing_more(api: ApiServer) -> None:
         expect(page.get_by_role("listitem").filter(has_text="Publishing").first).to_contain_text("live/main")
 
 
+def test_what_cannot_be_a_token_is_not_taken_for_one(api: ApiServer) -> None:
+    with opened(api, token=None) as (_, page):
+        # As word processors make of a quoted word: a header cannot carry it.
+        page.get_by_label("Token").fill("\u201caaaa\u201d")
+        page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
+        assert (
+            page.get_by_label("Token").evaluate("input => input.validationMessage") == "A token is letters and digits."
+        )
+        page.get_by_label("Token").fill(f" {TOKEN} ")
+        page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("article")).to_contain_text("live/main")
+
+
 def test_an_answer_that_is_cut_off_ends_nothing(api: ApiServer) -> None:
     with opened(api) as (seen, page):
         expect(page.get_by_role("article")).to_contain_text("live/main")

@@ -57,7 +57,7 @@ class App {
     const name = Object.hasOwn(TITLES, first ?? "") ? first : this.live.server?.streams === 0 ? "start" : "streams";
     this.turn += 1;
     const turn = this.turn;
-    const module = name === "streams" && rest.length > 0 ? "stream" : name === "recordings" && rest.length > 0 ? "recording" : name;
+    const module = name === "streams" && rest.length > 1 ? "stream" : name === "recordings" && rest.length > 0 ? "recording" : name;
     const opening = await import(`/page/views/${module}.js`).catch(() => null);
     if (turn !== this.turn) return;
     // The server is gone: what the address names is opened when it is back.

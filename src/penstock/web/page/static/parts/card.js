@@ -29,7 +29,7 @@ export function card(thumbnails, watch) {
       h("div", { class: "card-top" }, recording, up),
       h("div", { class: "card-bottom" }, h("span", { class: "chip" }, icon("eye"), viewers, unit)),
     ),
-    h("h3", { class: "card-title" }, link),
+    h("h2", { class: "card-title" }, link),
     h("p", { class: "card-line" }, format, rate),
     health.element,
   );

@@ -3,12 +3,15 @@
 import { h } from "/page/core/dom.js";
 import { opened } from "/page/parts/dialog.js";
 
+/** What a header can carry. */
+const SENDABLE = /^[\x21-\x7e]+$/;
 let isOpen = false;
 
 export function signIn(session, reason = null) {
   if (isOpen) return;
   isOpen = true;
   const token = h("input", { id: "token", type: "password", class: "input", autocomplete: "off", spellcheck: "false", required: true });
+  token.addEventListener("input", () => token.setCustomValidity(""));
   const keep = h("input", { id: "keep", type: "checkbox" });
   const dialog = opened("Sign in", (close) =>
     h(
@@ -19,8 +22,14 @@ export function signIn(session, reason = null) {
         on: {
           submit: (event) => {
             event.preventDefault();
+            const text = token.value.trim();
+            if (!SENDABLE.test(text)) {
+              token.setCustomValidity("A token is letters and digits.");
+              token.reportValidity();
+              return;
+            }
             close();
-            session.signIn(token.value.trim(), keep.checked);
+            session.signIn(text, keep.checked);
           },
         },
       },
