@@ -123,6 +123,8 @@ def test_events_show_as_they_happen_and_can_be_filtered(api: ApiServer, tmp_path
         page.get_by_label("Kind").select_option("publish")
         expect(page.get_by_role("listitem").filter(has_text="Viewer joined")).to_have_count(0)
         expect(page.get_by_role("listitem").filter(has_text="Publishing").first).to_be_visible()
+        page.get_by_label("Find events").fill("no such word")
+        expect(page.get_by_text("No event is like that.")).to_be_visible()
 
 
 def test_a_hostile_name_is_text(api: ApiServer, tmp_path: Path) -> None:

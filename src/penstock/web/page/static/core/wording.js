@@ -1,6 +1,6 @@
 // Events in words. A kind that is not known here is told by its fields.
 
-import { bitrate, bytes, client, duration, milliseconds } from "/page/core/format.js";
+import { bitrate, bytes, client, duration, milliseconds, plural } from "/page/core/format.js";
 
 const seconds = (us) => duration(us / 1e6);
 const who = (data) => [data.auth_subject, data.peer_addr, client(data.client)].filter(Boolean).join(", ");
@@ -16,6 +16,10 @@ const WORDS = {
   play_started: (data) => ["Viewer joined", `${who(data)} by ${data.protocol}`],
   play_first_keyframe: (data) => ["First picture", `after ${milliseconds(Math.round(data.startup_us / 1000))}`],
   play_stopped: (data) => ["Viewer left", `${who(data)}: ${reason(data)}, watched ${seconds(data.watched_us)}, ${bytes(data.sent_bytes)}`],
+  view_beacon: (data) => ["Player told", `first picture after ${milliseconds(data.startup_ms)}, ${plural(data.stalls ?? 0, "stall")}, ${milliseconds(data.latency_ms)} behind`],
+  push_started: (data) => ["Sent on", `to ${data.target}, ${data.address}`],
+  push_state: (data) => ["Push", [`${data.target}: ${data.state}`, data.last_error, plural(data.attempts, "attempt")].filter(Boolean).join(", ")],
+  push_stopped: (data) => ["Sent on no more", `to ${data.target}: ${reason(data)}, after ${seconds(data.duration_us)}, ${bytes(data.sent_bytes)}`],
   recording_segment_closed: (data) => ["Recorded", `${data.path}, ${duration(data.duration_ms / 1000)}, ${bytes(data.size_bytes)}`],
   recording_gap: (data) => ["Gap in a recording", `${milliseconds(data.gap_ms)} in ${data.path}: ${reason(data)}`],
   protocol_violation: (data) => ["Protocol violated", `${data.peer_addr}, ${data.layer}: ${data.detail}`],

@@ -42,9 +42,10 @@ export function open(app) {
     rows.update(shown);
     setText(found, happenings.isOpen ? (shown.length === MOST ? `The newest ${MOST}` : plural(shown.length, "event")) : "Not connected");
     panel.hidden = shown.length === 0;
-    if (panel.hidden !== (nothing.firstChild !== null)) {
-      nothing.replaceChildren(...(panel.hidden ? [empty("events", "Nothing happened yet", h("p", null, "Everything that starts, stops or goes wrong shows here at once."))] : []));
-    }
+    const said = shown.length > 0 ? "" : kept.length > 0 ? "unlike" : "none";
+    if (nothing.dataset.said === said) return;
+    nothing.dataset.said = said;
+    nothing.replaceChildren(...(said === "" ? [] : [saidOf(said)]));
   }
 
   pause.addEventListener("click", () => {
@@ -73,6 +74,12 @@ export function open(app) {
       rows.close();
     },
   };
+}
+
+function saidOf(what) {
+  return what === "unlike"
+    ? empty("search", "Nothing found", h("p", null, "No event is like that."))
+    : empty("events", "Nothing happened yet", h("p", null, "Everything that starts, stops or goes wrong shows here at once."));
 }
 
 function textOf(event) {
