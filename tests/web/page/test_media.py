@@ -35,7 +35,8 @@ def moves(page: Page) -> bool:
     video = page.locator("video").first
     before = video.evaluate("video => video.currentTime")
     until(lambda: video.evaluate("video => video.currentTime") > before + 0.5)
-    return not video.evaluate(SAME_COLOUR)
+    # A seek to the live edge moves the time at once, and a busy machine decodes the frame that belongs to it later.
+    return bool(until(lambda: not video.evaluate(SAME_COLOUR)))
 
 
 def test_a_live_picture_moves_and_its_latency_is_told(api: ApiServer, tmp_path: Path) -> None:
