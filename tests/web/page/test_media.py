@@ -136,7 +136,11 @@ def test_usage_and_incidents_are_told_where_there_is_no_chart_of_them(api: ApiSe
         "evidence": "bitrate down to 729 kbit/s",
         "affected_viewers": 2,
     }
-    parts = {"usage": {"streams": [name | usage]}, "incidents": {"incidents": [name | incident]}, "recordings": {}}
+    parts: dict[str, dict[str, object]] = {
+        "usage": {"streams": [name | usage]},
+        "incidents": {"incidents": [name | incident]},
+        "recordings": {},
+    }
     for part, figures in parts.items():
         told = {"as_of": datetime.now(UTC).isoformat(), **figures}
         (serving / f"{part}.json").write_text(json.dumps(told))
