@@ -113,6 +113,10 @@ def test_a_wrong_token_signs_out_and_says_so(api: ApiServer) -> None:
     with opened(api, token="b" * 32) as (_, page):
         expect(page.get_by_role("dialog")).to_contain_text("That token is not known here, or not any more.")
         assert page.evaluate("sessionStorage.length") == 0
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Go on without").click()
+        expect(page.get_by_text("This machine")).to_be_visible()
+        expect(page.get_by_role("heading", name="Streams")).to_be_visible()
 
 
 def test_events_show_as_they_happen_and_can_be_filtered(api: ApiServer, tmp_path: Path) -> None:

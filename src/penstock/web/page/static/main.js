@@ -102,7 +102,10 @@ class App {
     this.view = null;
     this.turn += 1;
     const button = h("button", { class: "button primary", type: "button", on: { click: () => signIn(this.session, this.session.wants) } }, "Sign in");
-    this.main.replaceChildren(h("div", { class: "page" }, empty("access", "Signed out", h("p", null, this.session.wants), button)));
+    // This machine may read without one, unless the server says otherwise: then it asks for one again.
+    const without = h("button", { class: "button", type: "button", on: { click: () => this.session.signOut() } }, "Go on without");
+    const actions = h("div", { class: "dialog-actions" }, without, button);
+    this.main.replaceChildren(h("div", { class: "page" }, empty("access", "Signed out", h("p", null, this.session.wants), actions)));
   }
 }
 
