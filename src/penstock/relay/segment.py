@@ -150,6 +150,11 @@ class Segment:
         """Whether somebody reads from it."""
         return self._pins > 0
 
+    @property
+    def is_dropped(self) -> bool:
+        """Whether it stays for those alone who read from it."""
+        return self._is_dropped
+
     def pin(self) -> None:
         """Keep it while reading from it."""
         self._pins += 1

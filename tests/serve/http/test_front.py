@@ -395,6 +395,31 @@ def test_a_client_that_takes_nothing_of_its_answer_is_closed(on: Stage) -> None:
     assert (on.gone, transport.is_closed) == (["gone"], True)
 
 
+def test_a_client_that_takes_byte_by_byte_what_is_gone_for_others_is_closed_and_its_memory_given_back(on: Stage) -> None:
+    segment = Segment(MemoryBuffer(), 0, 0.0)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n"
+    segment.append([head, b"p" * 900], (), len(head) + 900)
+    on.site.answers = Answer.in_segment(Range(segment, 0, segment.size), head)
+    transport = on.tls()
+    transport.room_bytes = 20
+    transport.feed(GET)
+    on.loop.settle()
+
+    def take_for(seconds: int) -> None:
+        for _ in range(seconds):
+            transport.room_bytes = 1
+            on.loop.settle()
+            on.loop.advance(1.0)
+
+    take_for(30)
+    assert on.gone == []
+    segment.drop()
+    take_for(8)
+    assert (on.gone, segment.is_pinned) == ([], True)
+    take_for(3)
+    assert (on.gone, segment.is_pinned) == (["gone"], False)
+
+
 def test_an_idle_connection_is_closed_after_a_minute(on: Stage) -> None:
     client = on.connect()
     client.say(GET)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from penstock.relay.cursor import KeptRange, Range
+from penstock.relay.segment import Segment
 from penstock.serve.connections.send_queue import SendQueue, Sent
 from penstock.serve.connections.transport import LowWater, PlainTransport, Transport
 from penstock.serve.http.input import Input, PeekedInput, TakenInput
@@ -64,6 +65,7 @@ class HttpConnection:
         "_owner",
         "_queue",
         "_socket",
+        "_source",
         "_transport",
         "_turn",
         "address",
@@ -119,6 +121,8 @@ class HttpConnection:
         """Which of them the client has."""
         self.own_head_lines = b""
         """What the answer to this request alone has in its head."""
+        self._source: Segment | None = None
+        """Where the answer on its way is read."""
         self._events = READ
         self._turn = loop.add(self.descriptor, READ, self._on_turn)
 
@@ -126,6 +130,11 @@ class HttpConnection:
     def takes_shared_bytes(self) -> bool:
         """Whether it is sent an answer as it was laid out, by the fan-out."""
         return self._socket is not None and not self._is_particular
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it is still sent what nobody else can have any more."""
+        return self._source is not None and self._source.is_dropped
 
     @property
     def _is_particular(self) -> bool:
@@ -218,6 +227,7 @@ class HttpConnection:
         if flush.pieces is not None:
             self._queue.put(flush.data[sent_bytes:])
         elif left_bytes:
+            self._source = flush.segment
             self._queue.put(KeptRange(answer.keeper, Range(flush.segment, flush.position + sent_bytes, left_bytes)))
 
     def _send(self) -> None:
@@ -243,7 +253,7 @@ class HttpConnection:
         return self._loop.clock() >= self._loop.turn_ends_at
 
     def _finish(self) -> None:
-        self.head = None
+        self.head = self._source = None
         self.is_first = False
         self.state = State.READING
         self._owner.on_sent(self)

@@ -24,6 +24,9 @@ class Deadlines(Generic[Item]):
     def __len__(self) -> int:
         return len(self._due)
 
+    def __contains__(self, item: Item) -> bool:
+        return item in self._due
+
     @property
     def oldest(self) -> Item | None:
         """What is due first."""

@@ -37,7 +37,7 @@ HEAD_S: Final = 10.0
 IDLE_S: Final = 60.0
 """How long a connection may rest between two requests."""
 SLOW_S: Final = 10.0
-"""An answer of which nothing is taken for this long is given up."""
+"""An answer of which nothing is taken for this long is given up, and so is one of what is gone by then."""
 _PER_SLICE: Final = 32
 _PROTOCOLS: Final = {MediaKind.FLV: "http-flv", MediaKind.MP4: "http-mp4"}
 _ALLOW: Final = b"Allow: GET, HEAD, OPTIONS\r\n"
@@ -154,8 +154,10 @@ class HttpFront:
         self.on_lost(connection)
 
     def on_progress(self, connection: HttpConnection) -> None:
-        """A part of its answer was taken."""
-        self._slow.begin(connection)
+        """A part of its answer was taken. One who is behind has no more time: it would hold memory for as long as it
+        likes, byte by byte."""
+        if not connection.is_behind or connection not in self._slow:
+            self._slow.begin(connection)
 
     def on_sent(self, connection: HttpConnection) -> None:
         """Its answer was taken to the end."""

@@ -350,6 +350,25 @@ def test_the_oldest_goes_where_too_much_is_laid_out_and_memory_is_given_back() -
     assert on.budget.used_bytes == 0
 
 
+def test_what_slow_clients_still_take_does_not_shorten_what_others_are_named() -> None:
+    def listed(*, is_taken: bool) -> list[int]:
+        stream = PublishedStream()
+        stream.publish(steady(2.1))
+        on = ChannelStage(stream, max_bytes=60_000)
+        lengths: list[int] = []
+        for second in range(2, 30):
+            stream.publish([frame for frame in steady(second + 1.1)[2:] if frame.timestamp_ms >= second * 1000 + 100])
+            segments = read_playlist(on.text(CLASSIC)).segments
+            lengths.append(len(segments))
+            answer = on.channel.named(parsed(segments[-1].uri))
+            assert isinstance(answer, Answer)
+            if is_taken:
+                answer.flush.segment.pin()
+        return lengths
+
+    assert listed(is_taken=True) == listed(is_taken=False)
+
+
 def test_what_is_being_sent_stays_until_it_is_sent() -> None:
     on = started()
     part = read_playlist(on.text()).all_parts[0].uri

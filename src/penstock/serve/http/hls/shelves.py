@@ -25,6 +25,7 @@ class Shelves:
         self._store = store
         self._budget = budget
         self.bytes_held = 0
+        """Of what can be asked for. What slow clients still take of the rest is in the budget alone."""
 
     def open(self, content_type: bytes, cors: bytes, now: float) -> "Shelf":
         """An empty one. `cors`: lines of each head."""
@@ -44,12 +45,12 @@ class Shelves:
 
     def drop(self, segment: Segment) -> None:
         """It is asked for no more."""
+        self.bytes_held -= segment.size
         if segment.drop():
             self._give_back(segment)
 
     def _give_back(self, segment: Segment) -> None:
         self._budget.give_back(segment.size)
-        self.bytes_held -= segment.size
 
 
 class Shelf:
