@@ -184,7 +184,7 @@ def test_a_connection_is_kept_and_then_webs(folder: Path) -> None:
 
         async def scenario(_clients: PlacedClients) -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            for method, expected in (("HEAD", b"HTTP/1.1 200 "), ("OPTIONS", b"HTTP/1.1 204 ")):
+            for method, expected in (("HEAD", b"HTTP/1.1 404 "), ("OPTIONS", b"HTTP/1.1 204 ")):
                 writer.write(f"{method} /live/a.flv HTTP/1.1\r\nHost: x\r\n\r\n".encode())
                 assert (await reader.readuntil(b"\r\n\r\n")).startswith(expected)
             writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -395,7 +395,7 @@ def test_a_client_that_takes_nothing_of_its_answer_is_closed(on: Stage) -> None:
     assert (on.gone, transport.is_closed) == (["gone"], True)
 
 
-def test_a_client_that_takes_byte_by_byte_what_is_gone_for_others_is_closed_and_its_memory_given_back(on: Stage) -> None:
+def test_a_client_that_takes_byte_by_byte_what_is_gone_for_others_is_closed_and_memory_given_back(on: Stage) -> None:
     segment = Segment(MemoryBuffer(), 0, 0.0)
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n"
     segment.append([head, b"p" * 900], (), len(head) + 900)

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.media_paths import MediaKind, read_media_path
 from penstock.serve.http.live_site import LiveSite
-from penstock.serve.http.site import MediaRequest, Stream, Taken
+from penstock.serve.http.site import MediaRequest, Stream, Taken, Wait
 from penstock.serve.settings import AppSettings, ServerSettings
 from tests.serve.fake_peer import audio, media, video
 from tests.serve.fakes import FakeTransport
@@ -19,30 +19,36 @@ AAC = bytes.fromhex("af 00 1210")
 SETUPS = message(VIDEO, AVC, csid=6, stream_id=1), message(AUDIO, AAC, csid=4, stream_id=1)
 
 
+def asked(
+    target: str = "/live/a.flv", headers: dict[bytes, bytes] | None = None, *, is_head: bool = False
+) -> MediaRequest:
+    path, _, query = target.partition("?")
+    media_path = read_media_path(path)
+    assert media_path is not None
+    return MediaRequest(
+        path=media_path,
+        stream=media_path.stream,
+        parameters=dict(pair.split("=") for pair in query.split("&") if pair),
+        credentials="",
+        query=query,
+        headers=headers or {},
+        address="203.0.113.9:4000",
+        is_encrypted=False,
+        is_head=is_head,
+        grant=None,
+        cors=b"",
+    )
+
+
 class HttpPeer:
     """Somebody who has asked over HTTP."""
 
     def __init__(self, on: Stage, target: str = "/live/a.flv", headers: dict[bytes, bytes] | None = None) -> None:
-        path, _, query = target.partition("?")
-        media_path = read_media_path(path)
-        assert media_path is not None
+        request = asked(target, headers)
         self.on = on
         self.transport: FakeTransport = on.loop.new_transport()
         self.gone = 0
-        site = LiveSite(on.broker, media_path.kind, on.loop, NumberedTokens())
-        request = MediaRequest(
-            path=media_path,
-            stream=media_path.stream,
-            parameters=dict(pair.split("=") for pair in query.split("&") if pair),
-            credentials="",
-            query=query,
-            headers=headers or {},
-            address="203.0.113.9:4000",
-            is_encrypted=False,
-            is_head=False,
-            grant=None,
-            cors=b"",
-        )
+        site = LiveSite(on.broker, request.path.kind, on.loop, NumberedTokens())
         answer = site.answer(request)
         assert isinstance(answer, Stream)
         answer.begin(Taken(self.transport, request.address, False, b"", self._leave))
@@ -122,6 +128,26 @@ def test_a_stream_that_is_not_there_is_not_found_or_waited_for() -> None:
     assert patient.transport.output == b""
     on.publisher().say(*SETUPS, audio(0, b"s0"), video(10, b"k", is_key=True))
     assert bodies(patient) == [b"s0", b"k"], "from the very first message on"
+
+
+@pytest.mark.parametrize("target", ["/live/a.flv", "/live/a.mp4"])
+def test_head_says_what_get_would_begin_with_and_takes_no_seat(target: str) -> None:
+    on = Stage()
+    request = asked(target, is_head=True)
+    site = LiveSite(on.broker, request.path.kind, on.loop, NumberedTokens())
+
+    def status() -> bytes:
+        wait = site.answer(request)
+        on.loop.settle()
+        assert isinstance(wait, Wait)
+        assert wait.answer is not None
+        return wait.answer.head.partition(b"\r\n")[0]
+
+    assert status() == b"HTTP/1.1 404 Not Found"
+    on.publisher().say(*SETUPS, video(0, b"k", is_key=True))
+    assert status() == b"HTTP/1.1 200 OK"
+    assert on.stream().viewers_here == 0
+    assert not on.stream().has_viewers
 
 
 def test_waiting_ends_and_is_no_longer_than_the_app_allows() -> None:

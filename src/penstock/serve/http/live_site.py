@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from penstock.control.messages import NOBODY, SeatAnswer
 from penstock.media_paths import MediaKind, MediaPath
 from penstock.protocol.status import StatusCode
 from penstock.relay.encodings.encoding import EncodingKind
@@ -18,11 +19,12 @@ from penstock.relay.encodings.flv import FILE_HEADER, message_head
 from penstock.serve.connections.http_viewer import HttpViewer, Spoken
 from penstock.serve.connections.websocket import ViewerFrames, accept_value
 from penstock.serve.http.layout import NO_STORE, error_of, head_of, not_found
-from penstock.serve.http.site import Answer, MediaRequest, Stream, Taken
+from penstock.serve.http.site import Answer, MediaRequest, Stream, Taken, Wait
 from penstock.serve.http.view_tokens import ViewTokens, view_line
 from penstock.serve.reactor import Loop
 from penstock.serve.streams.broker import Broker
 from penstock.serve.streams.dimensions import dimensions_of, own_name
+from penstock.serve.streams.playing import AT_LEAST_S
 from penstock.serve.streams.viewer import Viewer
 
 _STREAM_ID: Final = 1
@@ -61,12 +63,12 @@ class LiveSite:
         """Each view is asked about."""
         return False
 
-    def answer(self, request: MediaRequest) -> Answer | Stream:
+    def answer(self, request: MediaRequest) -> Answer | Wait | Stream:
         """A stream without an end, or what is wrong with the request."""
         if not request.is_websocket:
             lines = _head_lines(self._output.content_type, request.cors)
             if request.is_head:
-                return Answer.of_bytes(head_of(200, lines))
+                return self._head_alone(request, lines)
             return Stream(partial(self._begin, request, self._output, partial(head_of, 200), lines))
         accept = accept_value(request.headers.get(b"sec-websocket-key", b""))
         if self._output is not _FLV or accept is None or request.is_head:
@@ -75,6 +77,20 @@ class LiveSite:
             return error_of(426, headers=(b"Sec-WebSocket-Version: 13\r\n",), is_last=True)
         lines = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n" % accept
         return Stream(partial(self._begin, request, _WEBSOCKET, partial(head_of, 101), lines))
+
+    def _head_alone(self, request: MediaRequest, lines: bytes) -> Wait:
+        """What GET would begin with now. Nobody takes a seat, and nothing is pulled."""
+        late = error_of(503, headers=(b"Retry-After: 5\r\n", request.cors), is_last=True)
+        wait = Wait(self._loop.now + AT_LEAST_S, late)
+        table = self._broker.table
+
+        def located(seat: SeatAnswer) -> None:
+            is_there = seat.owner != NOBODY or table.puller.may_pull(request.key)
+            found = Answer.of_bytes(head_of(200, lines), is_last=True)
+            wait.fulfil(found if is_there else not_found(request.cors))
+
+        table.registry.watch(request.key, 0, located)
+        return wait
 
     def _begin(
         self, request: MediaRequest, output: _Output, head: Callable[[bytes], bytes], lines: bytes, taken: Taken
