@@ -107,6 +107,11 @@ class Policy:
             for alternative in app.play
         )
 
+    def asks_callback(self, app_name: str) -> bool:
+        """Whether a callback may be asked about who plays."""
+        app = self.app(app_name)
+        return app is not None and any("callback" in alternative.conditions for alternative in app.play)
+
     def decide(self, request: AccessRequest, now: float) -> Decision:
         """What the rules say, at a time in seconds since 1970.
 

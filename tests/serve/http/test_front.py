@@ -474,6 +474,21 @@ def test_a_line_that_is_in_the_table_is_answered_without_its_site(on: Stage) -> 
     assert len(on.site.asked) == 2
 
 
+@pytest.mark.parametrize(
+    ("said", "is_taken"),
+    [
+        (b"gzip", True),
+        (b"br;q=1.0, gzip;q=0.8, *;q=0.1", True),
+        (b"gzip;q=0.01", True),
+        (b"gzip;q=0", False),
+        (b"gzip ; q=0.000, br", False),
+        (b"identity", False),
+    ],
+)
+def test_gzip_is_for_those_who_say_so_and_do_not_refuse_it(said: bytes, *, is_taken: bool) -> None:
+    assert Traits({b"accept-encoding": said}, stays_open=True).takes_gzip is is_taken
+
+
 def test_who_reads_gzip_is_answered_what_is_compressed(on: Stage) -> None:
     plain, packed = (Answer.of_bytes(b"HTTP/1.1 200 OK\r\n\r\n", body) for body in (b"x", b"z"))
     on.front.table.put("/live/cam/1.m4s", plain, is_free=True, compressed=packed)
@@ -530,6 +545,29 @@ def test_credentials_are_told_apart_from_the_rest_of_the_query(on: Stage) -> Non
     assert request.parameters == {"ll": "0", "x": ""}
     assert request.credentials == "token=a.b.c&exp=5"
     assert "a.b.c" not in repr(request)
+
+
+def test_where_a_callback_is_asked_all_that_names_no_answer_is_for_it(on: Stage) -> None:
+    on.rule("callback")
+    questions: list[AccessQuestion] = []
+    on.gatekeeper.ask_web = questions.append
+    target = "/live/cam/low.m3u8"
+    on.front.table.put(target, Answer.of_bytes(b"HTTP/1.1 200 OK\r\n\r\n", b"x"), is_free=False)
+
+    def let_in(line: bytes) -> bytes:
+        client = on.connect()
+        client.say(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % line)
+        on.gatekeeper.answered(
+            AccessAnswer(questions[-1].request, is_allowed=True, has_credentials=True, rule="callback")
+        )
+        on.run()
+        return client.hear()
+
+    let_in(b"/live/cam.m3u8?ll=0&user=ann&pass=%26&token=t")
+    (request,) = on.site.asked
+    assert (request.parameters, request.credentials) == ({"ll": "0"}, "user=ann&pass=%26&token=t")
+    assert let_in(b"/live/cam/low.m3u8?user=ann&pass=%26").endswith(b"x"), "as all others are answered"
+    assert len(on.site.asked) == 1
 
 
 def test_every_page_may_read_but_not_where_an_address_alone_lets_in(on: Stage) -> None:

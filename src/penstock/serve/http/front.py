@@ -24,7 +24,17 @@ from penstock.serve.http.handover import OnGone, WebHandover
 from penstock.serve.http.layout import error_of
 from penstock.serve.http.proxies import TrustedProxies
 from penstock.serve.http.requests import MAX_HEAD_BYTES, Head, Traits, basic_of, bearer_of, read_head, read_traits
-from penstock.serve.http.site import SECRET_PARAMETERS, Answer, MediaRequest, Rank, Site, Stream, Wait, Waiter
+from penstock.serve.http.site import (
+    ANSWER_PARAMETERS,
+    SECRET_PARAMETERS,
+    Answer,
+    MediaRequest,
+    Rank,
+    Site,
+    Stream,
+    Wait,
+    Waiter,
+)
 from penstock.serve.reactor import Loop, Timer, Turn
 from penstock.serve.sending.fan_out import FanOut, Sending
 from penstock.serve.streams.access.gatekeeper import Gatekeeper
@@ -272,23 +282,17 @@ class HttpFront:
                 challenges = _BEARER if is_script else _BEARER + _BASIC
                 self._refuse(connection, 401, challenges + cors, closes=False)
             return
-        pairs = [pair for pair in head.line.query.split("&") if pair]
-        secret = [pair for pair in pairs if unquote_plus(pair.partition("=")[0]) in SECRET_PARAMETERS]
+        public, credentials = self._split(path.app, head.line.query)
         stream = path.stream if decision is None else decision.stream
         if stream == path.stream:
-            public = "&".join(pair for pair in pairs if pair not in secret)
             laid = self.table.get(_with_query(head.raw_line, public))
             if laid is not None and self._give(connection, laid, address, traits):
                 return
         request = MediaRequest(
             path=path,
             stream=stream,
-            parameters={
-                name: value
-                for name, value in parse_qsl(head.line.query, keep_blank_values=True)
-                if name not in SECRET_PARAMETERS
-            },
-            credentials="&".join(secret),
+            parameters=dict(parse_qsl(public, keep_blank_values=True)),
+            credentials=credentials,
             query=head.line.query,
             headers=traits.headers,
             address=address,
@@ -305,6 +309,17 @@ class HttpFront:
             self._settle(connection, answer)
         except Exception as error:  # the site's, and it costs its own connection alone
             self.on_bug(connection, error)
+
+    def _split(self, app: str, query: str) -> tuple[str, str]:
+        """What of a query names an answer, and what lets in. What a callback wants to see only the callback knows."""
+        is_for_callback = self._gatekeeper.asks_callback(app)
+        parts: tuple[list[str], list[str]] = [], []
+        for pair in filter(None, query.split("&")):
+            name = unquote_plus(pair.partition("=")[0])
+            lets_in = name in SECRET_PARAMETERS or (is_for_callback and name not in ANSWER_PARAMETERS)
+            parts[lets_in].append(pair)
+        public, credentials = map("&".join, parts)
+        return public, credentials
 
     # Answers.
 

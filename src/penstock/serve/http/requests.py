@@ -21,6 +21,7 @@ METHODS: Final = frozenset((b"GET", b"HEAD", b"OPTIONS"))
 _LINE: Final = re.compile(rb"([A-Z]{1,16}) ([!-~]{1,16384}) HTTP/1\.[01]", re.ASCII)
 _END_OF_LINE: Final = re.compile(rb"\r?\n")
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
+_NO_GZIP: Final = re.compile(rb"gzip[ \t]*;[ \t]*q=0(\.0*)?[ \t]*(,|$)", re.ASCII)
 _LEAST_LINE: Final = re.compile(rb"[A-Z]{0,16}( [!-~]*)?( [HTP/1.0]*\r?)?", re.ASCII)
 
 
@@ -49,7 +50,7 @@ class Traits:
     @property
     def takes_gzip(self) -> bool:
         """Whether the client reads what is compressed."""
-        return b"gzip" in self.headers.get(b"accept-encoding", b"")
+        return takes_gzip(self.headers)
 
     @property
     def origin(self) -> bytes | None:
@@ -115,6 +116,12 @@ def read_traits(raw_line: bytes, block: bytes) -> Traits:
     # Nothing that is asked for here takes a body, and whoever sends one may mean to hide a request in it.
     has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
     return Traits(headers, stays_open and not has_body, fault=413 if has_body else None)
+
+
+def takes_gzip(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a client reads what is compressed."""
+    said = headers.get(b"accept-encoding", b"")
+    return b"gzip" in said and _NO_GZIP.search(said) is None
 
 
 def bearer_of(headers: Mapping[bytes, bytes]) -> str | None:

@@ -25,6 +25,8 @@ SIGNED_PARAMETERS: Final = frozenset(("exp", "ip"))
 """They mean nothing without `sig`, and change what it is good for."""
 SECRET_PARAMETERS: Final = CREDENTIAL_PARAMETERS | SIGNED_PARAMETERS
 """Nothing that is the same for several viewers is named by these."""
+ANSWER_PARAMETERS: Final = frozenset(("ll", "w", "wait_s", "_HLS_msn", "_HLS_part", "_HLS_skip"))
+"""Which answer is wanted: all that sites read of a query."""
 
 _MAX_CLIENT_BYTES: Final = 512
 

@@ -25,7 +25,7 @@ from penstock.serve.http.hls.channel import CLASSIC, LOW_LATENCY, HlsChannel, Mu
 from penstock.serve.http.hls.playlists import Form
 from penstock.serve.http.hls.views import STREAM_ID, Caller, View
 from penstock.serve.http.layout import error_of, not_found
-from penstock.serve.http.requests import Traits
+from penstock.serve.http.requests import Traits, takes_gzip
 from penstock.serve.http.site import Answer, MediaRequest, Wait, client_of
 from penstock.serve.http.view_tokens import ViewTokens, view_line
 from penstock.serve.reactor import Loop
@@ -134,7 +134,7 @@ class HlsSite:
         is_low_latency = request.parameters.get("ll") != "0"
         if view is not None:
             request.own_lines.append(view_line(self._tokens.token_of(view)))
-        asked = Multivariant(is_low_latency, takes_gzip(request), request.credentials)
+        asked = Multivariant(is_low_latency, takes_gzip(request.headers), request.credentials)
         answer = channel.multivariant(asked, self._wait_s(request))
         if isinstance(answer, Wait) and view is not None:
             channel.owe_playlist(answer, view)
@@ -151,7 +151,7 @@ class HlsSite:
             return _no_room(request)
         is_low_latency = request.path.rest == LOW_LATENCY
         is_delta = is_low_latency and request.parameters.get("_HLS_skip") in ("YES", "v2")
-        form = Form(is_low_latency, is_delta, takes_gzip(request), is_awaited=place is not None)
+        form = Form(is_low_latency, is_delta, takes_gzip(request.headers), is_awaited=place is not None)
         answer = channel.playlist(form, place)
         if isinstance(answer, Wait) and view is not None:
             channel.owe_playlist(answer, view)
@@ -424,11 +424,6 @@ def _still(held: dict[_Held, float], now: float) -> dict[_Held, float]:
 
 def _no_room(request: MediaRequest) -> Answer:
     return error_of(503, "There is no room for more viewers.", (b"Retry-After: %d\r\n" % NO_ROOM_S, request.cors))
-
-
-def takes_gzip(request: MediaRequest) -> bool:
-    """Whether the client reads what is compressed."""
-    return b"gzip" in request.headers.get(b"accept-encoding", b"")
 
 
 def _place_of(request: MediaRequest) -> Place | None:

@@ -107,6 +107,10 @@ class Gatekeeper:
         """Whether somebody may play in an app by nothing but the address, and not everybody may."""
         return self._policy.admits_by_address(app)
 
+    def asks_callback(self, app: str) -> bool:
+        """Whether a callback may be asked who plays in an app."""
+        return self._policy.asks_callback(app)
+
     def apply(self, policy: Policy) -> None:
         """Go by other rules. What web goes by may have changed too, so all that was let in is decided anew."""
         self._policy = policy
