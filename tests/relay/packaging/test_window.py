@@ -5,10 +5,11 @@ from collections.abc import Iterable
 import pytest
 
 from penstock.media.hls import media_playlist, multivariant_playlist
+from penstock.relay.packaging.boundaries import BoundaryRule
 from penstock.relay.packaging.names import Names
 from penstock.relay.packaging.parts import Packaged, PackagedPart, SegmentEnd, SegmentStart
 from penstock.relay.packaging.window import Place, Window
-from tests.relay.packaging.stage import WALL_MS, Stage, packaged, steady
+from tests.relay.packaging.stage import WALL_MS, Stage, audio, audio_setup, packaged, steady
 from tests.support.hls_checker import delta_violations, read_playlist, violations
 
 FIRST = WALL_MS // 1000
@@ -64,6 +65,23 @@ def test_what_was_named_stays_for_as_long_as_a_playlist_lasts() -> None:
     first_listed = window.media_playlist(is_low_latency=True).media_sequence
     assert gone == list(range(FIRST, first_listed - 4))
     assert window.segments[0].number == first_listed - 4
+
+
+def test_segments_of_a_frame_each_are_not_kept_for_as_long_as_a_playlist_lasts() -> None:
+    stage = Stage(BoundaryRule())
+    stage.append(audio_setup())
+    for number in range(300):
+        # A clock that goes to and fro.
+        stage.append(audio(number + 20_000 * (number % 2)))
+    stage.flush()
+    stage.finish()
+    assert len(stage.segments) == 300
+    window = new_window()
+    for each in given(stage):
+        window.take(each)
+        window.forget_old()
+    assert len(window.media_playlist(is_low_latency=True).segments) == 32
+    assert len(window.segments) == 64
 
 
 def test_there_is_no_playlist_before_a_segment_has_ended() -> None:

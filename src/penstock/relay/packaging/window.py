@@ -17,6 +17,9 @@ from penstock.relay.packaging.parts import Init, Packaged, PackagedPart, Segment
 
 LEAST_TARGET_DURATIONS: Final = 4
 """A playlist names so many target durations at least; below three, players cannot begin."""
+_MOST_PER_SECOND: Final = 4
+"""Segments, of what a playlist names: a clock or a codec that changes again and again makes segments of one frame, and
+each of them takes memory of its own."""
 _ADVANCE_LIMIT_MS: Final = 3000
 """So far ahead of the last part somebody may wait (RFC 8216bis, 6.2.5.2)."""
 _ADVANCE_SEGMENTS: Final = 2
@@ -93,7 +96,10 @@ class Window:
     def _move_on(self) -> None:
         segments, wanted_ms = list(self._segments), self.length_ms
         listed_ms = sum(segment.duration_ms for segment in segments[self._listed_from :])
-        while listed_ms - segments[self._listed_from].duration_ms >= wanted_ms:
+        while (
+            listed_ms - segments[self._listed_from].duration_ms >= wanted_ms
+            or len(segments) - self._listed_from > self._most
+        ):
             listed_ms -= segments[self._listed_from].duration_ms
             self._listed_from += 1
 
@@ -101,7 +107,9 @@ class Window:
         """Those that nobody may ask for any more: what was listed stays for as long as a playlist lasts."""
         gone: list[WindowSegment] = []
         unlisted_ms = sum(segment.duration_ms for segment in list(self._segments)[: self._listed_from])
-        while self._listed_from and unlisted_ms - self._segments[0].duration_ms >= self.length_ms:
+        while self._listed_from and (
+            unlisted_ms - self._segments[0].duration_ms >= self.length_ms or self._listed_from > self._most
+        ):
             unlisted_ms -= self._segments[0].duration_ms
             gone.append(self.forget_first())
         return gone
@@ -127,6 +135,11 @@ class Window:
     def length_ms(self) -> int:
         """How much a playlist names."""
         return max(self._wanted_ms, LEAST_TARGET_DURATIONS * 1000 * self.target_duration_s)
+
+    @property
+    def _most(self) -> int:
+        """How many segments a playlist names, whatever their length."""
+        return _MOST_PER_SECOND * self.length_ms // 1000
 
     @property
     def is_ready(self) -> bool:
