@@ -8,12 +8,24 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from penstock.control import messages
 from penstock.control.figures import Figures
-from penstock.control.messages import Alive, Entrance, HttpConnection, Listening, PastFigures, Reload, Stop, Welcome
-from penstock.control.parcels import Parcel, write_parcel
+from penstock.control.live import SentAway, WebToWorker
+from penstock.control.messages import (
+    Alive,
+    Entrance,
+    HttpConnection,
+    Linked,
+    Listening,
+    PastFigures,
+    Reload,
+    Stop,
+    Welcome,
+)
+from penstock.control.parcels import Parcel, ParcelReader, write_parcel
 from tests.support.rtmp_driver import DEADLINE_S, LOOPBACK
 from tests.web.test_metrics import of_pipeline, samples_of
 from tests.web.web_process import Web, read_all, send_message, start_web, status_of, web_process
@@ -37,6 +49,30 @@ def test_it_is_ready_and_then_tells_that_it_is_alive_each_second(tmp_path: Path)
     with web_process(tmp_path) as web:
         heard = [web.heard() for _ in range(3)]
     assert heard == [Alive({})] * 3
+
+
+def test_who_was_sent_away_by_a_worker_is_told_to_the_others_alone(tmp_path: Path) -> None:
+    def heard_of(link: socket.socket) -> list[WebToWorker]:
+        """What came until an order to all workers."""
+        reader, found = ParcelReader(), list[WebToWorker]()
+        while not (found and isinstance(found[-1], SentAway) and found[-1].client == "last"):
+            reader.feed(link.recv(1 << 16))
+            while (parcel := reader.next_parcel()) is not None:
+                found.append(msgspec.msgpack.decode(parcel.body, type=WebToWorker))
+        return [each for each in found if isinstance(each, SentAway)]
+
+    first, last = (SentAway(b"live/a", "192.0.2.9", client, None) for client in ("first", "last"))
+    with web_process(tmp_path, workers=2) as web:
+        second, theirs = socket.socketpair()
+        second.settimeout(DEADLINE_S)
+        with second, theirs:
+            web.tell(Linked(2), theirs.fileno())
+            web.hear_until(lambda message: isinstance(message, Alive))
+            send_message(web.worker, first)
+            send_message(web.worker, last)
+            assert heard_of(second) == [first, last]
+            send_message(second, last)
+            assert heard_of(web.worker) == [last]
 
 
 def test_figures_of_workers_are_served_as_totals(tmp_path: Path) -> None:

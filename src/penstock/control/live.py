@@ -242,8 +242,18 @@ class ViewBeacon(Message, frozen=True):
     dropped_frames: int | None = None
 
 
-WorkerToWeb = HttpConnection | Live | LivePushes | AccessQuestion
-WebToWorker = AccessAnswer | Kick | Blocks | SetRecording | DeleteRecording | Pushes | ViewBeacon
+class SentAway(Message, frozen=True):
+    """A view without a connection was ended in a worker: its next request may come to any other, which web tells."""
+
+    name: bytes
+    """Of the stream."""
+    ip: str
+    client: str
+    subject: str | None
+
+
+WorkerToWeb = HttpConnection | Live | LivePushes | AccessQuestion | SentAway
+WebToWorker = AccessAnswer | Kick | Blocks | SetRecording | DeleteRecording | Pushes | ViewBeacon | SentAway
 
 
 def to_plain(value: msgspec.Struct) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from typing import Any
 from penstock.certificates import ReloadableTls
 from penstock.config import Config, Http, Tls
 from penstock.config_secrets import policy_of
-from penstock.control.live import ViewBeacon
+from penstock.control.live import SentAway, ViewBeacon
 from penstock.control.messages import (
     NOBODY,
     Accepted,
@@ -221,6 +221,8 @@ class Program:
         secret = hmac.new(self._welcome.link_secret, b"names of HLS segments", hashlib.sha256).digest()
         broker, table, cors_of = self.server.broker, self._http.table, self._http.cors.shared_lines
         site = HlsSite(broker, table, self._reactor, secret=secret, store=store, cors_of=cors_of, tokens=self.beacons)
+        site.tell_sent_away = self.web.send
+        self.web.handle(SentAway, site.sent_away)
         self._http.sites[MediaKind.PLAYLIST] = self._http.sites[MediaKind.BELOW] = site
 
     def _make_facts_writer(self) -> FactsWriter:

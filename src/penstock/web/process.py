@@ -19,7 +19,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from penstock.certificates import ReloadableTls
 from penstock.config import Config
 from penstock.control import messages
-from penstock.control.live import AccessQuestion, Live, LivePushes, WorkerToWeb
+from penstock.control.live import AccessQuestion, Live, LivePushes, SentAway, WorkerToWeb
 from penstock.control.messages import (
     Alive,
     Entrance,
@@ -185,6 +185,10 @@ class WebProcess:
             case AccessQuestion():
                 if serving is not None:
                     self._start(self._answer(serving, self._workers[worker], message))
+            case SentAway():
+                for each, link in self._workers.items():
+                    if each != worker:
+                        link.send(message)
             case _:
                 assert_never(message)
 

@@ -360,7 +360,7 @@ def test_what_slow_clients_still_take_does_not_shorten_what_others_are_named() -
             stream.publish([frame for frame in steady(second + 1.1)[2:] if frame.timestamp_ms >= second * 1000 + 100])
             segments = read_playlist(on.text(CLASSIC)).segments
             lengths.append(len(segments))
-            answer = on.channel.named(parsed(segments[-1].uri))
+            answer = on.channel.named(parsed(segments[-1].uri or ""))
             assert isinstance(answer, Answer)
             if is_taken:
                 answer.flush.segment.pin()

@@ -5,6 +5,7 @@ from urllib.parse import parse_qsl, urljoin
 import pytest
 
 from penstock.access.request import AccessRequest, Allowed
+from penstock.control.live import SentAway
 from penstock.media.frame import FrameKind
 from penstock.media_paths import read_media_path
 from penstock.relay.log import StreamLog
@@ -276,6 +277,37 @@ def test_who_was_sent_away_is_a_view_and_not_everybody_with_such_a_player_behind
     on.on.broker.playing.end(next(view for view in on.views if view.subject == "ada"), "kicked")
     assert status_of(on.ask(LOW, grant=granted("ada"))) == 403
     assert [status_of(on.ask(LOW, grant=granted("bob"))), status_of(on.ask(part))] == [200, 200]
+
+
+def test_one_who_was_sent_away_is_so_in_all_workers(on: Site) -> None:
+    other = Site(Stage(ServerSettings(hls=HLS, app=lambda _name: AppSettings(grace_s=0.0))))
+    publish(other.on.publisher(), 4.5)
+    told_others: list[SentAway] = []
+
+    def tell(message: SentAway) -> None:
+        told_others.append(message)
+        for each in (on, other):
+            each.site.sent_away(message)
+
+    on.site.tell_sent_away = other.site.tell_sent_away = tell
+    part = urljoin(LOW, read_playlist(on.text()).all_parts[0].uri)
+    other.text()
+    other.text(agent="another")
+    on.on.broker.playing.end(on.views[0], "kicked")
+    other.on.loop.settle()
+    assert told(other)[-1] == "live/a left: kicked"
+    assert [view.caller.client for view in other.views] == ["another"]
+    assert [status_of(other.ask(url)) for url in (PATH, LOW, part)] == [403, 403, 403]
+    assert told_others == [SentAway(b"live/a", "192.0.2.9", "player", None)]
+    other.on.loop.advance(61.0)
+    assert other.text(PATH)
+
+
+def test_a_worker_that_has_no_view_of_one_who_was_sent_away_refuses_him_too(on: Site) -> None:
+    on.site.sent_away(SentAway(b"live/a", "192.0.2.9", "player", None))
+    assert status_of(on.ask(PATH)) == 403
+    on.on.loop.advance(61.0)
+    assert on.text(PATH)
 
 
 def test_who_comes_back_with_another_token_than_one_that_expired_is_let_in(on: Site) -> None:

@@ -15,6 +15,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
+from penstock.control.live import SentAway
+from penstock.control.messages import key_of, name_of
 from penstock.media_paths import MediaKind, MediaPath
 from penstock.protocol.status import StatusCode
 from penstock.relay.packaging.names import Name, Names, read_name
@@ -42,6 +44,7 @@ NO_ROOM_S: Final = 5.0
 """For so long one for whom a stream had no room hears so without being looked at again."""
 _LOOK_S: Final = 1.0
 _NO_REQUEST: Final = "no request"
+_KICKED: Final = "kicked"
 _MOST_DIGITS: Final = 12
 _MOST_KNOWN: Final = 20_000
 _MOST_KNOWN_BYTES: Final = 1024
@@ -91,6 +94,8 @@ class HlsSite:
         """The same for requests of which nobody asks whose they are."""
         self._no_room: dict[Caller, float] = {}
         """Who was told that a stream has no room, and until when nobody is asked again."""
+        self.tell_sent_away: Callable[[SentAway], object] = lambda _message: None
+        """Tells all other workers."""
         self._numbers = itertools.count(1)
         self._boot = f"{secrets.token_hex(3)}-hls"
         self._is_looking = False
@@ -300,9 +305,7 @@ class HlsSite:
         app = replace(wanted.app, play_wait_s=self._wait_s(request) if is_playlist else 0.0)
         # Of a name nobody was asked whether it may be watched: it is looked for in this server, and nothing is begun.
         broker.playing.enter(view, replace(wanted, app=app, may_be_pulled=is_playlist))
-        if not self._is_looking:
-            self._is_looking = True
-            self._loop.call_later(_LOOK_S, self._look)
+        self._look_soon()
         return view
 
     def on_view_ready(self, view: View, now: float) -> None:
@@ -335,9 +338,22 @@ class HlsSite:
 
     def on_view_revoked(self, view: View, reason: str) -> None:
         """It may not go on, nor come back at once, unless with another token than one that has expired."""
-        if EXPIRED not in reason:
-            until = self._loop.now + REFUSED_S
-            self._refused[view.caller, view.subject] = self._refused_callers[view.caller] = until
+        caller, subject = view.caller, view.subject
+        if EXPIRED not in reason and not self._is_refused(caller, subject, is_named=False):
+            self._refuse(caller, subject)
+            self.tell_sent_away(SentAway(name_of(caller.key), caller.ip, caller.client, subject))
+
+    def sent_away(self, message: SentAway) -> None:
+        """Another worker has ended a view. Of the same player there may be one here, or there soon would be."""
+        caller = Caller(key_of(message.name), message.ip, message.client)
+        self._refuse(caller, message.subject)
+        view = self._views.get((caller, message.subject))
+        if view is not None:
+            self._broker.playing.end(view, _KICKED)
+
+    def _refuse(self, caller: Caller, subject: str | None) -> None:
+        self._refused[caller, subject] = self._refused_callers[caller] = self._loop.now + REFUSED_S
+        self._look_soon()
 
     def on_view_closed(self, view: View, reason: str) -> None:
         """The connection that it stands for is to be closed."""
@@ -391,6 +407,11 @@ class HlsSite:
         self._broker.first_frame_sent(view)
 
     # Once a second.
+
+    def _look_soon(self) -> None:
+        if not self._is_looking:
+            self._is_looking = True
+            self._loop.call_later(_LOOK_S, self._look)
 
     def _look(self) -> None:
         now = self._loop.now
