@@ -200,6 +200,7 @@ def test_playlists_are_short_lived_and_segments_are_for_good() -> None:
         head = data_of(on.channel.named(parsed(name))).partition(b"\r\n\r\n")[0]
         assert b"Cache-Control: public, max-age=86400, immutable" in head
         assert b"ETag: " in head
+    assert b"Cache-Control: private, max-age=1\r\n" in data_of(on.channel.multivariant(Multivariant(True)))
     assert b"Cache-Control: max-age=1\r\n" in data_of(on.channel.playlist(LOW))
     assert b"Cache-Control: max-age=1\r\n" in data_of(on.channel.playlist(CLASSIC))
     assert b"Cache-Control: max-age=6\r\n" in data_of(on.channel.playlist(LOW._replace(is_awaited=True)))

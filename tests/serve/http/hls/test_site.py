@@ -1,5 +1,7 @@
 """Requests to streams and views: who is a viewer, for how long, where the stream is, and who is refused."""
 
+# Long because: a view is shown by all that asks about it, one worker beside another.
+
 from urllib.parse import parse_qsl, urljoin
 
 import pytest

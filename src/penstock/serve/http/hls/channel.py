@@ -403,8 +403,8 @@ class HlsChannel:
         # From where the multivariant playlist is, the folder of the stream is beside it.
         variant = window.variant(f"{quote(self.stream_name, safe='', errors='surrogateescape')}/{name}{query}")
         text = multivariant_playlist([variant], window.comments).encode()
-        is_private = bool(asked.credentials) or self._is_guarded()
-        return playlist_answer(text, 1, self._cors(), is_gzip=asked.is_gzip, is_private=is_private)
+        # Its head names the view of whoever asks, and it repeats credentials.
+        return playlist_answer(text, 1, self._cors(), is_gzip=asked.is_gzip, is_private=True)
 
     def _wait_in(self, waits: dict[Asked, Wait], asked: Asked, rank: Rank, wait_s: float = 0.0) -> Answer | Wait:
         if self._is_over or self.is_closed:
