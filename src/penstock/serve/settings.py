@@ -65,6 +65,11 @@ class HlsSettings:
     """None: there is no HLS."""
     playlist_ms: int = 20_000
 
+    @property
+    def longest_segment_s(self) -> float:
+        """Where no key frame comes."""
+        return 0.0 if self.rule is None else self.rule.max_segment_ms / 1000
+
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:

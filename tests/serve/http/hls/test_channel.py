@@ -351,6 +351,20 @@ def test_the_oldest_goes_where_too_much_is_laid_out_and_memory_is_given_back() -
     assert on.budget.used_bytes == 0
 
 
+def test_the_first_playlist_is_waited_for_as_long_as_a_segment_may_last() -> None:
+    on = ChannelStage(PublishedStream())
+    on.stream.publish(steady(0.5, gop=1000))
+    on.settle()
+    waits = [on.channel.multivariant(Multivariant(True)), on.channel.playlist(LOW)]
+    for wait in waits:
+        assert isinstance(wait, Wait)
+        assert wait.until >= on.loop.now + 12
+    listeners = [waited(wait) for wait in waits]
+    on.stream.publish([frame for frame in steady(10.5, gop=1000)[2:] if frame.timestamp_ms >= 500])
+    on.settle()
+    assert [status_of(wait) for listener in listeners for wait in listener.ready] == [200, 200]
+
+
 def test_what_slow_clients_still_take_does_not_shorten_what_others_are_named() -> None:
     def listed(*, is_taken: bool) -> list[int]:
         stream = PublishedStream()

@@ -35,9 +35,9 @@ LOW = "/live/a/low.m3u8"
 HLS = HlsSettings(playlist_ms=8000)
 
 
-def publish(peer: FakePeer, seconds: float, since_s: float = 0.0) -> None:
+def publish(peer: FakePeer, seconds: float, since_s: float = 0.0, gop: int = 60) -> None:
     """In the time of the loop, each frame when it is due."""
-    for frame in steady(seconds):
+    for frame in steady(seconds, gop=gop):
         if not frame.is_setup and frame.timestamp_ms < 1000 * since_s:
             continue
         is_video = frame.kind is FrameKind.VIDEO
@@ -154,6 +154,20 @@ def test_who_asks_for_a_playlist_is_a_viewer_until_nothing_was_asked_for_during_
     assert on.on.stream().all_viewers == 0
     assert on.site.channels == 0
     assert on.on.broker.connections.keys() == {on.on.stream().publisher.id}  # type: ignore[union-attr]
+
+
+def test_who_waits_for_the_first_segment_of_a_stream_is_a_viewer_meanwhile() -> None:
+    stage = Stage(ServerSettings(hls=HLS, app=lambda _name: AppSettings(grace_s=0.0)))
+    publisher = stage.publisher()
+    publish(publisher, 0.5, gop=1000)
+    on = Site(stage)
+    wait = on.ask(PATH)
+    publish(publisher, 9.5, 0.5, gop=1000)
+    assert isinstance(wait, Wait)
+    assert (wait.answer, told(on)) == (None, ["live/a played"])
+    publish(publisher, 10.5, 9.5, gop=1000)
+    assert status_of(wait) == 200
+    assert told(on) == ["live/a played"]
 
 
 def test_address_user_agent_and_stream_make_a_view(on: Site) -> None:

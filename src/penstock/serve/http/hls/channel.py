@@ -178,6 +178,11 @@ class HlsChannel:
         """As its playlists say it."""
         return 2 if self._window is None else self._window.target_duration_s
 
+    @property
+    def first_wait_s(self) -> float:
+        """How much longer one waits as long as no segment has ended: that may take a GOP, and nobody knows of which."""
+        return 0.0 if self._is_ready or self._is_over else self._settings.longest_segment_s
+
     def on_flush(self, flush: Flush, now: float) -> None:  # noqa: ARG002  # as all listeners are called
         """New messages are in the log."""
         if self.is_closed or self._is_over or self._stream is None:
@@ -386,13 +391,14 @@ class HlsChannel:
                 if place is None and not form.is_delta:
                     self._put_playlist(form, self._playlists)
                 return answer
-        return self._wait_in(self._awaited, (form, place), Rank.PLAYLIST)
+        # Who names a place has seen a playlist.
+        return self._wait_in(self._awaited, (form, place), Rank.PLAYLIST, self.first_wait_s if place is None else 0.0)
 
     def multivariant(self, asked: Multivariant, wait_s: float = 0.0) -> Answer | Wait:
         """The playlist that names the media playlists; so much longer than for a part the stream may be waited for."""
         if self._is_ready:
             return self._multivariant(asked)
-        return self._wait_in(self._awaited_heads, asked, Rank.PLAYLIST, wait_s)
+        return self._wait_in(self._awaited_heads, asked, Rank.PLAYLIST, wait_s + self.first_wait_s)
 
     def _multivariant(self, asked: Multivariant) -> Answer:
         window = self._window

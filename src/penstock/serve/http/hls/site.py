@@ -417,9 +417,9 @@ class HlsSite:
         now = self._loop.now
         for view in list(self._views.values()):
             channel = self._channels.get(view.key)
-            target_s = 2 if channel is None else channel.target_duration_s
+            target_s, first_s = (2, 0.0) if channel is None else (channel.target_duration_s, channel.first_wait_s)
             is_waiting = view.stream is None
-            if not is_waiting and now - view.seen_at >= VIEW_TARGET_DURATIONS * target_s:
+            if not is_waiting and now - view.seen_at >= VIEW_TARGET_DURATIONS * target_s + first_s:
                 view.connection.close(_NO_REQUEST)
         self._known = {place: known for place, known in self._known.items() if not known[1].stand_in.is_closed}
         self._refused, self._refused_callers, self._no_room = (
