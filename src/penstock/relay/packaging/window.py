@@ -122,6 +122,11 @@ class Window:
     # What is there.
 
     @property
+    def has_spare(self) -> bool:
+        """Whether the first may go: without a segment that has ended there is no playlist."""
+        return len(self._segments) > 1 and self._segments[1].end is not None
+
+    @property
     def segments(self) -> Sequence[WindowSegment]:
         """All that can be asked for."""
         return self._segments

@@ -63,7 +63,7 @@ class ChannelStage:
             chunk_size=CHUNK_SIZE,
             store=MemoryStore(),
             budget=self.budget,
-            max_bytes=max_bytes,
+            max_bytes=lambda: max_bytes,
             table=self.table,
             loop=self.loop,
             cors=lambda: b"",

@@ -170,6 +170,23 @@ def test_who_waits_for_the_first_segment_of_a_stream_is_a_viewer_meanwhile() -> 
     assert told(on) == ["live/a played"]
 
 
+def test_what_is_laid_out_leaves_half_of_all_memory_to_logs() -> None:
+    stage = Stage(ServerSettings(hls=HLS, app=lambda _name: AppSettings(grace_s=0.0)))
+    stage.broker.budget.max_bytes = 200_000
+    publishers = {name: stage.publisher(name) for name in ("a", "b")}
+    on = Site(stage)
+    for second in range(1, 20):
+        for name, publisher in publishers.items():
+            publish(publisher, second, second - 1.0)
+            on.ask(f"/live/{name}/classic.m3u8")
+        assert stage.broker.budget.used_bytes <= 200_000
+    for name in publishers:
+        text = on.text(f"/live/{name}/classic.m3u8")
+        assert len(read_playlist(text).segments) > 1
+        assert on.site.channels == 2
+        assert stage.stream(name).log.points.newest is not None, "who joins over RTMP finds a key frame"
+
+
 def test_address_user_agent_and_stream_make_a_view(on: Site) -> None:
     for agent, address in (("a", "192.0.2.1:1"), ("a", "192.0.2.1:2"), ("b", "192.0.2.1:1"), ("a", "192.0.2.2:1")):
         on.ask(PATH, agent, address)

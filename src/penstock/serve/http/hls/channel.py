@@ -86,7 +86,7 @@ class HlsChannel:
         chunk_size: int,
         store: SegmentStore,
         budget: LogBudget,
-        max_bytes: int,
+        max_bytes: Callable[[], int],
         table: AnswerTable,
         loop: Loop,
         cors: Callable[[], bytes],
@@ -277,7 +277,7 @@ class HlsChannel:
                 self._lay_out(each)
         for segment in window.forget_old():
             self._forget(segment.number, [part.number for part in segment.parts])
-        while self._shelves.bytes_held > self._max_bytes and len(window.segments) > 1:
+        while self._shelves.bytes_held > self._max_bytes() and window.has_spare:
             segment = window.forget_first()
             self._forget(segment.number, [part.number for part in segment.parts])
         self._move_on()

@@ -208,13 +208,18 @@ class HlsSite:
             chunk_size=settings.connection.chunk_size,
             store=self._store,
             budget=self._broker.budget,
-            max_bytes=settings.log_limits.max_bytes,
+            max_bytes=self._share,
             table=self._table,
             loop=self._loop,
             cors=partial(self._cors_of, app),
             is_guarded=lambda: not self._broker.gatekeeper.is_open,
             view_of=self._view_of,
         )
+
+    def _share(self) -> int:
+        """What one channel may hold. Half of all memory is left to logs, which would be cut back for it to nothing."""
+        of_all = self._broker.budget.max_bytes // 2 // max(1, len(self._channels))
+        return min(of_all, self._broker.settings.log_limits.max_bytes)
 
     def _attach(self, channel: HlsChannel, stream: LiveStream) -> None:
         self._streams[channel.key] = stream
