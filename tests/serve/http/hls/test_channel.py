@@ -25,6 +25,7 @@ from tests.serve.http.hls.channel_stage import (
     SETTINGS,
     ChannelStage,
     PublishedStream,
+    body_of,
     data_of,
     parsed,
     status_of,
@@ -363,6 +364,25 @@ def test_the_first_playlist_is_waited_for_as_long_as_a_segment_may_last() -> Non
     on.stream.publish([frame for frame in steady(10.5, gop=1000)[2:] if frame.timestamp_ms >= 500])
     on.settle()
     assert [status_of(wait) for listener in listeners for wait in listener.ready] == [200, 200]
+
+
+def test_a_crowd_with_credentials_of_its_own_waits_for_the_first_segment() -> None:
+    on = ChannelStage(PublishedStream())
+
+    def ask(number: int) -> Answer | Wait:
+        return on.channel.multivariant(Multivariant(True, credentials=f"token={number}"))
+
+    listeners = [waited(ask(number)) for number in range(600)]
+    on.stream.publish(steady(2.5))
+    on.settle()
+    texts = [body_of(wait).decode() for listener in listeners for wait in listener.ready]
+    assert [text.endswith(f"low.m3u8?token={number}\n") for number, text in enumerate(texts)] == [True] * 600
+
+
+def test_who_waits_no_more_makes_room_for_others() -> None:
+    on = ChannelStage(PublishedStream())
+    answers = [on.channel.multivariant(Multivariant(True, credentials=f"token={number}")) for number in range(10_100)]
+    assert all(isinstance(answer, Wait) for answer in answers)
 
 
 def test_what_slow_clients_still_take_does_not_shorten_what_others_are_named() -> None:

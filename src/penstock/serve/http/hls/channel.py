@@ -42,6 +42,8 @@ _WAIT_TARGET_DURATIONS: Final = 3
 _LAID_PLACES: Final = 3
 _MOST_WAITS: Final = 512
 """More than there are places and forms that anybody may wait for at a time."""
+_MOST_HEADS: Final = 10_000
+"""A crowd before a stream begins, each with credentials of its own."""
 
 Asked = TypeVar("Asked", bound=Hashable)
 
@@ -376,10 +378,6 @@ class HlsChannel:
             self._window is not None and self._playlists is not None and self._has_caught_up and self._window.is_ready
         )
 
-    @property
-    def _waits(self) -> int:
-        return len(self._awaited) + len(self._awaited_names) + len(self._awaited_heads)
-
     def playlist(self, form: Form, place: Place | None = None) -> Answer | Wait:
         """A media playlist: the one of this moment, or the first that reaches a place."""
         window = self._window
@@ -398,7 +396,9 @@ class HlsChannel:
         """The playlist that names the media playlists; so much longer than for a part the stream may be waited for."""
         if self._is_ready:
             return self._multivariant(asked)
-        return self._wait_in(self._awaited_heads, asked, Rank.PLAYLIST, wait_s + self.first_wait_s)
+        if len(self._awaited_heads) >= _MOST_HEADS:
+            self._awaited_heads = {head: wait for head, wait in self._awaited_heads.items() if wait.waiters}
+        return self._wait_in(self._awaited_heads, asked, Rank.PLAYLIST, wait_s + self.first_wait_s, most=_MOST_HEADS)
 
     def _multivariant(self, asked: Multivariant) -> Answer:
         window = self._window
@@ -412,12 +412,14 @@ class HlsChannel:
         # Its head names the view of whoever asks, and it repeats credentials.
         return playlist_answer(text, 1, self._cors(), is_gzip=asked.is_gzip, is_private=True)
 
-    def _wait_in(self, waits: dict[Asked, Wait], asked: Asked, rank: Rank, wait_s: float = 0.0) -> Answer | Wait:
+    def _wait_in(
+        self, waits: dict[Asked, Wait], asked: Asked, rank: Rank, wait_s: float = 0.0, *, most: int = _MOST_WAITS
+    ) -> Answer | Wait:
         if self._is_over or self.is_closed:
             return not_found(self._cors())
         wait = waits.get(asked)
         if wait is None or wait.answer is not None:
-            if self._waits >= _MOST_WAITS:
+            if len(waits) >= most:
                 return error_of(503, "Too much is waited for.", (b"Retry-After: 1\r\n", self._cors()))
             wait = waits[asked] = self._new_wait(rank, wait_s)
         return wait
