@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
@@ -27,6 +28,7 @@ class Asked:
         fails: Literal["deny", "allow"] = "deny",
         timeout_s: float = 2.0,
     ) -> None:
+        self.now = NOW
         self.failures: list[str] = []
         self.callback = Callback(
             httpx.AsyncClient(transport=httpx.MockTransport(handler), follow_redirects=False),
@@ -35,7 +37,7 @@ class Asked:
             timeout_s=timeout_s,
             fails=fails,
             on_failure=self.failures.append,
-            clock=lambda: NOW,
+            clock=lambda: self.now,
         )
 
     def grant(self, request: CallbackRequest = ASKED) -> Grant | None:
@@ -203,3 +205,33 @@ def test_an_error_of_such_a_backend_is_a_failure() -> None:
     asked = Asked(answering(502), style="nginx")
     assert asked.grant() is None
     assert asked.failures == ["status 502"]
+
+
+def test_a_viewer_of_hls_is_asked_about_once_a_second_whichever_connection_asks() -> None:
+    statuses = iter([200, 200, 403, 200])
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        return answering(next(statuses))(request)
+
+    asked = Asked(handler)
+    first, other_port, other_host = (
+        replace(ASKED, action="play", protocol="hls", peer_addr=peer)
+        for peer in ("192.0.2.1:4000", "192.0.2.1:4001", "192.0.2.2:4000")
+    )
+    assert [asked.grant(each) for each in (first, other_port, first, other_host)] == [Grant()] * 4
+    asked.now += 0.9
+    assert asked.grant(first) == Grant()
+    asked.now += 0.2
+    assert asked.grant(first) is None
+    assert asked.grant(other_port) is None
+    assert next(statuses) == 200
+
+
+def test_anybody_else_is_asked_about_each_time() -> None:
+    statuses = iter([200, 403])
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        return answering(next(statuses))(request)
+
+    asked = Asked(handler)
+    assert [asked.grant(replace(ASKED, protocol="http-flv")) for _ in range(2)] == [Grant(), None]

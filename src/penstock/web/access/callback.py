@@ -2,14 +2,16 @@
 
 Owns what it is sent, in our form or in that of nginx-rtmp, how its answers are read, and what happens if there is none
 that can be used. Redirects are not followed, bodies and the number of questions at a time are bounded, and what is said
-of a failure holds neither names nor credentials.
+of a failure holds neither names nor credentials. Viewers of HLS are asked about with every playlist, several times a
+second: an answer about one counts for a second.
 """
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 from urllib.parse import urlencode
 
@@ -20,6 +22,9 @@ from penstock.access.request import Grant
 MAX_AT_A_TIME: Final = 64
 MAX_WAITING: Final = 2000
 MAX_BODY_BYTES: Final = 16 * 1024
+ANSWER_COUNTS_S: Final = 1.0
+"""As long as viewers over a connection go on before they are looked at again."""
+_MAX_ANSWERS: Final = 10_000
 _MAX_NAME_CHARACTERS: Final = 255
 _MAX_EXPIRES_S: Final = 366 * 86_400
 
@@ -36,6 +41,10 @@ class CallbackRequest:
     query: str = field(repr=False)
     user: str | None
     token: str | None = field(repr=False)
+
+    def as_of_hls(self) -> "CallbackRequest":
+        """The same, whichever of its connections a player asks by."""
+        return replace(self, peer_addr=_host(self.peer_addr))
 
 
 class _Unusable(Exception):
@@ -65,9 +74,29 @@ class Callback:
         self._clock = clock
         self._turns = asyncio.Semaphore(MAX_AT_A_TIME)
         self._waiting = 0
+        self._answers: dict[CallbackRequest, tuple[float, Grant | None]] = {}
+        """Of viewers of HLS, the oldest first, with the time of each."""
 
     async def grant(self, request: CallbackRequest) -> Grant | None:
         """None: it refuses, or could not be asked and `callback_fails` says so."""
+        if request.protocol != "hls":
+            return await self._grant(request)
+        asked = request.as_of_hls()
+        answered_at, grant = self._answers.get(asked, (None, None))
+        if answered_at is None or not 0 <= self._clock() - answered_at < ANSWER_COUNTS_S:
+            grant = await self._grant(request)
+            self._remember(asked, grant)
+        return grant
+
+    def _remember(self, asked: CallbackRequest, grant: Grant | None) -> None:
+        now = self._clock()
+        self._answers.pop(asked, None)
+        self._answers[asked] = now, grant
+        for other, (answered_at, _) in list(itertools.islice(self._answers.items(), 2)):
+            if not 0 <= now - answered_at < ANSWER_COUNTS_S or len(self._answers) > _MAX_ANSWERS:
+                del self._answers[other]
+
+    async def _grant(self, request: CallbackRequest) -> Grant | None:
         try:
             status, location, body = await self._ask(request)
             return self._read(status, location, body)
@@ -134,6 +163,10 @@ def _name(answer: dict[str, Any], key: str) -> str | None:
     return value
 
 
+def _host(peer_addr: str) -> str:
+    return peer_addr.rpartition(":")[0].strip("[]")
+
+
 def is_name(text: str) -> bool:
     return 0 < len(text) <= _MAX_NAME_CHARACTERS and text.isprintable()
 
@@ -160,7 +193,7 @@ def _form(request: CallbackRequest) -> tuple[bytes, str]:
         "swfurl": "",
         "tcurl": "",
         "pageurl": "",
-        "addr": request.peer_addr.rpartition(":")[0].strip("[]"),
+        "addr": _host(request.peer_addr),
         "clientid": "0",
         "call": request.action,
         "name": request.stream,
