@@ -51,3 +51,23 @@ def test_a_full_disk_is_one_line(
     monkeypatch.setattr("penstock.pipeline.simulator.landing.write_landing", fail)
     assert cli.main(["pipeline", "simulate", "--data", str(tmp_path)]) == 1
     assert capsys.readouterr().err == f"penstock: pipeline simulate: [Errno 28] No space left on device: '{tmp_path}'\n"
+
+
+def test_a_file_where_the_data_folder_should_be_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.touch()
+    assert cli.main(["pipeline", "erase", "--viewer", "anna", "--data", str(data)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("penstock: pipeline erase: [Errno 20] Not a directory: ")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("word", ["0", "-5", "1.5", "x", "10000001"])
+def test_a_day_is_not_simulated_for_a_number_of_viewers_that_it_cannot_have(
+    word: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["pipeline", "simulate", f"--viewers={word}", "--data", str(tmp_path)])
+    assert ended.value.code == 2
+    assert f"'{word}' is no number from 1 to 10,000,000" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

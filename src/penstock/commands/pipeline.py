@@ -41,13 +41,15 @@ BUSY = os.EX_TEMPFAIL
 NOT_INSTALLED = os.EX_UNAVAILABLE
 INTERRUPTED = 128 + signal.SIGINT
 
-_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
 _WRITING = ("run", "rebuild", "archive", "erase")
 _DEFAULT_REPORT: Final = Path("penstock-report.html")
 _REPORT_DAYS = 30
 """A page about years takes long to make, and says little about any day."""
 _CHECK_DAYS = 7
 _MOST_DAYS = 36_500
+_MOST_SIMULATED = 10_000_000
+"""They are made in memory."""
 
 _ZONE = ("--timezone", "ZONE", "show times in this zone, such as Europe/Berlin (UTC)")
 
@@ -134,8 +136,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_spark(migrate)
 
     simulate = add("simulate", "land the facts of a day on an invented platform, for trying things out")
-    simulate.add_argument("--viewers", metavar="N", type=int, default=500, help="how many views (500)")
-    simulate.add_argument("--seed", metavar="N", type=int, default=1, help="another seed is another day (1)")
+    simulate.add_argument("--viewers", metavar="N", type=_count, default=500, help="how many views (500)")
+    simulate.add_argument("--seed", metavar="N", type=_count, default=1, help="another seed is another day (1)")
 
 
 def _add_spark(action: argparse.ArgumentParser, *, with_wait: bool = True) -> None:
@@ -167,6 +169,12 @@ def _days(text: str) -> int | None:
     return int(text)
 
 
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= _MOST_SIMULATED:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {_MOST_SIMULATED:,}")
+    return int(text)
+
+
 # The frame around each action.
 
 
@@ -193,7 +201,8 @@ def run(arguments: argparse.Namespace) -> int:
     except PipelineError as error:
         return _fail(1, str(error))
     except OSError as error:
-        # A full or read-only disk is the operator's to mend; any other is a defect, and its stack is wanted.
+        # A full or read-only disk, or a file where a folder should be, is the operator's to mend; any other is a
+        # defect, and its stack is wanted.
         if error.errno not in _OF_THE_DISK:
             raise
         return _fail(1, f"pipeline {arguments.action}: {error}{_consequence(arguments.action)}")
