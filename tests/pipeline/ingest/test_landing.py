@@ -140,6 +140,7 @@ HOSTILE: Mapping[str, dict[str, Any] | bytes] = {
     "other_boot 1": fact(20, "viewer_sample", view_id="edge-1-b2-2"),
     "other_boot 2": fact(20, "viewer_sample", view_id="edge-1-b1-x"),
     "other_boot 3": fact(20, "viewer_sample", view_id="edge-1-b1-21"),
+    "other_boot 4": fact(20, "viewer_sample", view_id="edge-1-b1-" + "9" * 5000),
     "ahead_of_time 1": fact(20, "server_started", NOON_US + 11 * 60 * SECOND_US + SECOND_US),
     "absurd_value 10": fact(20, "server_started", worker=-1),
     "absurd_value 1": fact(-20, "server_started"),
@@ -182,7 +183,7 @@ def test_what_is_no_fact_is_put_aside_with_its_reason_and_keeps_nothing_else_out
     assert place.rows("server_started", "seq") == [(1,)]
     assert place.rows("server_stopped", "seq") == [(3,), (4,)]
     counts = place.lake.read_state().counts
-    assert (counts["quarantined"], counts["quarantined_other_boot"]) == (len(HOSTILE) + 2, 3)
+    assert (counts["quarantined"], counts["quarantined_other_boot"]) == (len(HOSTILE) + 2, 4)
     kept = quarantine.read_quarantine(place.spark, place.lake.storage)
     assert kept.agg(F.max(F.length("raw"))).first()[0] == 64 * 1024  # type: ignore[index]
 

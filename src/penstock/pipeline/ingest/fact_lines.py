@@ -43,6 +43,7 @@ _KIND: Final = b'"kind":"'
 _READING: Final = pj.ReadOptions(use_threads=False, block_size=4 * MAX_LINE_BYTES)
 _TYPES: Final = {pa.int64(): (int,), pa.float64(): (int, float), pa.string(): (str,), pa.bool_(): (bool,)}
 _INT64: Final = range(-(2**63), 2**63)
+_MAX_DIGITS: Final = len(str(2**63))
 _YEAR_2000_US: Final = 946_684_800_000_000
 _MAX_AMOUNT: Final = 10**15
 """A petabyte, or 31 years. Thousands of such amounts can be added up before 64 bits are full."""
@@ -229,9 +230,14 @@ def _fact_id(boot: pa.ChunkedArray, seq: pa.ChunkedArray) -> pa.ChunkedArray:
 def numbers_of(fact_ids: pa.ChunkedArray) -> pa.Array:
     """The numbers at the end of event_ids; null where there is none. The same names come again and again."""
     encoded = fact_ids.combine_chunks().dictionary_encode()
-    texts = (name.rpartition("-")[2] for name in encoded.dictionary.to_pylist())
-    numbers = [int(text) if text.isascii() and text.isdecimal() and int(text) in _INT64 else None for text in texts]
+    numbers = [_number(name.rpartition("-")[2]) for name in encoded.dictionary.to_pylist()]
     return pa.array(numbers, pa.int64()).take(encoded.indices)
+
+
+def _number(text: str) -> int | None:
+    # Python raises for a text of more than 4,300 digits.
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
+    return int(text) if is_number and int(text) in _INT64 else None
 
 
 def _is_of_another_boot(name: pa.ChunkedArray, boot: pa.ChunkedArray, seq: pa.ChunkedArray) -> pa.ChunkedArray:
