@@ -66,9 +66,11 @@ class DeltaLog:
             return
         checkpoints = self._versions(_CHECKPOINT)
         while checkpoints and not self._is_whole_checkpoint(checkpoints[-1]):
-            # It was made of entries that are still there. The hint names it, and is not needed.
-            self._storage.delete(f"{self._folder}/{_HINT}")
+            # It was made of entries that are still there.
             self._storage.delete(self._path(checkpoints.pop(), _CHECKPOINT))
+        if self._hinted() not in checkpoints:
+            # It is not needed, and one that names no checkpoint keeps everybody out.
+            self._storage.delete(f"{self._folder}/{_HINT}")
         first = checkpoints[-1] + 1 if checkpoints else 0
         entries = [version for version in self._versions(_ENTRY) if version >= first]
         if entries and not checkpoints and entries[0] != 0:
@@ -95,6 +97,13 @@ class DeltaLog:
             for file, name in named
             if name is not None and name[2] == kind and (made_by_us is None or file.modified_at_us <= made_by_us)
         ]
+
+    def _hinted(self) -> int | None:
+        """The version of the checkpoint that readers are told to begin with; None: they are told none."""
+        try:
+            return int(json.loads(self._storage.read(f"{self._folder}/{_HINT}"))["version"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
 
     def _is_whole_checkpoint(self, version: int) -> bool:
         place = self._storage.path_for_arrow(self._path(version, _CHECKPOINT))
