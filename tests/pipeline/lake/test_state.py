@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import LakeBusy
+from penstock.errors import LakeBusy, LakeError
 from penstock.pipeline.lake.delta import Pinned
 from penstock.pipeline.lake.lake import Lake
 from penstock.pipeline.lake.layout import BRONZE
@@ -155,6 +155,19 @@ def test_a_batch_of_a_run_that_was_killed_after_bronze_had_it_counts_and_is_not_
         ingest(killed_at(lake, "bronze.facts-committed"))
     state = lake.read_state()
     assert (dict(state.counts), dict(state.landed_at_us), facts_in(lake)) == ({"facts": 3}, {"a.jsonl": 5}, 1)
+
+
+@pytest.mark.parametrize("restored", ["of a state before", "of none"])
+def test_facts_are_not_taken_again_by_a_state_that_is_older_than_bronze(
+    lake: Lake, tmp_path: Path, restored: str
+) -> None:
+    ingest(lake)
+    log = tmp_path / "state/_delta_log"
+    for entry in sorted(log.glob("*.json"))[0 if restored == "of none" else 1 :]:
+        entry.unlink()
+    with pytest.raises(LakeError, match="is older than bronze, which has facts of version 1"):
+        ingest(Lake(lake.storage))
+    assert facts_in(lake) == 1
 
 
 def test_of_two_runs_that_ingest_at_once_one_batch_counts_and_its_rows_are_those_in_bronze(lake: Lake) -> None:

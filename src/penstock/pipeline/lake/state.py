@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from penstock.errors import LakeBusy
+from penstock.errors import LakeBusy, LakeError
 from penstock.pipeline.lake.delta import Change, Pinned, Table
 from penstock.pipeline.lake.storage import Storage
 
@@ -240,9 +240,16 @@ class StateTable:
         self._table = Table(storage, "state", FOLDER, SCHEMA)
 
     def read(self, ingested: int | None) -> State:
-        """The newest state. `ingested` is the transaction that bronze has."""
+        """The newest state. `ingested` is the transaction that bronze has, by which it cannot be newer than this."""
         pinned = self._table.pin()
-        return State() if pinned is None else self._state_of(pinned).recovered(ingested)
+        state = State() if pinned is None else self._state_of(pinned)
+        if ingested is not None and ingested > state.version:
+            # Its facts would be taken for new ones, and be there twice.
+            raise LakeError(
+                f"the state, of version {state.version}, is older than bronze, which has facts of version {ingested}:"
+                " the folders of a lake are restored from one backup or not at all"
+            )
+        return state.recovered(ingested)
 
     def commit(self, state: State) -> State:
         """Put a state in place of the one that it was made from. LakeBusy if another writer was first."""
