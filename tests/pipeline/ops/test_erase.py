@@ -114,6 +114,34 @@ def test_a_subject_is_forgotten_where_it_published_and_what_it_used_is_still_cou
         assert by_subject[2].startswith("erased:")
 
 
+def test_a_name_is_found_however_a_line_spells_it(tmp_path: Path, spark: SparkSession) -> None:
+    name = 'J\u00f6rg "the\\zebra"'
+    place = Place(tmp_path, spark)
+    told = [fact(seq, "play_started", viewer=name, auth_subject="bob", version=seq) for seq in (1, 2, 3)]
+    plain, escaped, torn = (json.dumps(each, ensure_ascii=each["seq"] == 2).encode() for each in told)
+    place.land("edge-1-b1-1.jsonl", plain, escaped, torn[:-1])
+    assert place.ingest().quarantined == 2
+
+    erased = erase(spark, place.lake, place.landing, NOON_US, viewer=name)
+    assert (erased.facts, erased.landed_lines, erased.quarantined_lines) == (1, 3, 2)
+    texts = texts_below(tmp_path)
+    assert [word for word in (b"rg \\", b'rg "', b"zebra") if word in texts] == []
+
+
+def test_of_addresses_that_begin_alike_one_is_forgotten(tmp_path: Path, spark: SparkSession) -> None:
+    place = Place(tmp_path, spark)
+    peers = ("fe80::1%eth0:50123", "fe80::1:50124", "fe80::1:5:50125", "fe80::1:5%eth0:50126")
+    landed = place.land(
+        "edge-1-b1-1.jsonl", *(fact(seq, "play_started", peer_addr=peer) for seq, peer in enumerate(peers, 1))
+    )
+    place.ingest()
+    erased = erase(spark, place.lake, place.landing, NOON_US, ip="fe80::1")
+    assert (erased.facts, erased.landed_lines) == (2, 2)
+    assert place.rows("play_started", "peer_addr") == [(None,), (None,), (peers[2],), (peers[3],)]
+    kept = [json.loads(line)["peer_addr"] for line in landed.read_text().splitlines()]
+    assert kept == ["0.0.0.0:0", "0.0.0.0:0", *peers[2:]]
+
+
 @pytest.mark.parametrize(
     ("viewer", "ip", "complaint"),
     [

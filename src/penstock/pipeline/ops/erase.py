@@ -26,7 +26,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import PipelineError
-from penstock.pipeline.ingest.identity import ERASED, hashed_key
+from penstock.pipeline.ingest.identity import ERASED, hashed_key, ip_of
 from penstock.pipeline.ingest.quarantine import quarantined_files
 from penstock.pipeline.ingest.salts import read_salts
 from penstock.pipeline.lake.dimensions import AUTH_SUBJECT
@@ -67,9 +67,11 @@ class _Person:
     ip: str | None
 
     @property
-    def texts(self) -> list[str]:
-        """What a line has to contain to be about them."""
-        return [*self.names, *([self.ip] if self.ip else [])]
+    def texts(self) -> set[str]:
+        """What a line has to contain to be about them: one of these, as JSON may spell them."""
+        plain = [*self.names, *([self.ip] if self.ip else [])]
+        as_json = (json.dumps(text, ensure_ascii=is_ascii)[1:-1] for text in plain for is_ascii in (False, True))
+        return {*plain, *as_json}
 
     def is_meant(self) -> Column:
         """Whether a fact is about them."""
@@ -83,10 +85,8 @@ class _Person:
 
     def is_told_by(self, fact: dict[str, object]) -> bool:
         """The same for a line of a landing file."""
-        address, detail = str(fact.get("peer_addr")), str(fact.get("detail"))
-        is_there = self.ip is not None and (
-            address.startswith((f"{self.ip}:", f"::ffff:{self.ip}:")) or self.ip in detail
-        )
+        address, detail = ip_of(str(fact.get("peer_addr"))), str(fact.get("detail"))
+        is_there = self.ip is not None and (address == self.ip or self.ip in detail)
         return is_there or fact.get("viewer") in self.names or fact.get("auth_subject") in self.names
 
 
@@ -239,7 +239,7 @@ def _erase_landed(landing: Storage, path: str, person: _Person) -> int:
         data = landing.read(path)
     except FileNotFoundError:  # given up by a server whose landing folder is full
         return 0
-    if not any(json.dumps(text)[1:-1].encode() in data or text.encode() in data for text in person.texts):
+    if not any(text.encode() in data for text in person.texts):
         return 0
     lines = list(_lines_without(data, person))
     erased = sum(is_changed for _, is_changed in lines)
