@@ -99,7 +99,7 @@ def _value(value: object) -> bytes:
         case list():
             return _control(_ARRAY, len(value)) + b"".join(map(_value, value))
         case int():
-            return _value(_Number(value, _UINT16 if value < 1 << 16 else _UINT32))
+            return _value(_Number(value, _UINT16 if value < 1 << 16 else _UINT32 if value < 1 << 32 else _UINT64))
         case _Number(number, kind):
             digits = number.to_bytes((number.bit_length() + 7) // 8, "big")
             return _control(kind, len(digits)) + digits

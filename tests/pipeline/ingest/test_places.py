@@ -89,6 +89,21 @@ def test_a_file_that_is_no_database_is_said_in_one_line(data: bytes | None, reas
     assert str(caught.value).startswith(f"pipeline.dimensions.asn_db: {path} cannot be read: ")
 
 
+def test_a_database_that_is_damaged_somewhere_is_said_in_one_line(tmp_path: Path) -> None:
+    path = write_database(tmp_path / "asn.mmdb", SYSTEMS)
+    whole = path.read_bytes()
+    # The first node leads nowhere.
+    path.write_bytes(b"\xff" * 6 + whole[6:])
+    with pytest.raises(PipelineError, match=r"asn\.mmdb cannot be read: no database in MaxMind's format"):
+        found(["203.0.113.7"], Dimensions(asn_db=str(path)))
+
+
+def test_a_number_that_no_system_has_is_none(tmp_path: Path) -> None:
+    numbers = {"203.0.113.0/24": {"autonomous_system_number": 2**63}}
+    path = write_database(tmp_path / "asn.mmdb", numbers)
+    assert found(["203.0.113.7"], Dimensions(asn_db=str(path))) == [(None, None)]
+
+
 def test_facts_of_viewers_and_publishers_are_placed_when_they_are_taken_in(
     spark: SparkSession, dimensions: Dimensions, tmp_path: Path
 ) -> None:

@@ -17,22 +17,27 @@ from penstock.errors import PipelineError
 from penstock.pipeline.lake.dimensions import Dimensions
 
 _NAMES: Final = ["country", "asn"]
+_ASNS: Final = range(2**32)
 _MAX_READERS: Final = 4
 
 
 def places_of(addresses: pa.Array, dimensions: Dimensions) -> pa.StructArray:
     """`country` and `asn` of addresses; null where they are not known, or not asked for."""
-    _check(dimensions)
-    countries = _look_up(dimensions.country_db, addresses, _country_of)
-    systems = _look_up(dimensions.asn_db, addresses, _asn_of)
+    countries = _look_up("country_db", dimensions.country_db, addresses, _country_of)
+    systems = _look_up("asn_db", dimensions.asn_db, addresses, _asn_of)
     return pa.StructArray.from_arrays([pa.array(countries, pa.string()), pa.array(systems, pa.int64())], _NAMES)
 
 
-def _look_up(path: str | None, addresses: pa.Array, read: Callable[[Mapping[str, Any]], Any]) -> list[Any]:
+def _look_up(key: str, path: str | None, addresses: pa.Array, read: Callable[[Mapping[str, Any]], Any]) -> list[Any]:
+    """What a file says of each address. PipelineError, in one line, if it is not there or damaged anywhere."""
     if path is None:
         return [None] * len(addresses)
-    reader = _reader(path)
-    records = (None if address is None else _record(reader, address) for address in addresses.to_pylist())
+    try:
+        reader = _reader(path)
+        records = [None if address is None else _record(reader, address) for address in addresses.to_pylist()]
+    except (OSError, maxminddb.InvalidDatabaseError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no database in MaxMind's format"
+        raise PipelineError(f"pipeline.dimensions.{key}: {path} cannot be read: {reason}") from error
     return [None if record is None else read(record) for record in records]
 
 
@@ -54,7 +59,7 @@ def _country_of(record: Mapping[str, Any]) -> str | None:
 
 def _asn_of(record: Mapping[str, Any]) -> int | None:
     number = record.get("autonomous_system_number")
-    return number if isinstance(number, int) else None
+    return number if isinstance(number, int) and number in _ASNS else None
 
 
 def _reader(path: str) -> maxminddb.Reader:
@@ -65,14 +70,3 @@ def _reader(path: str) -> maxminddb.Reader:
 @lru_cache(maxsize=_MAX_READERS)
 def _open(path: str, version: tuple[int, ...]) -> maxminddb.Reader:  # noqa: ARG001 - a replaced file is another key
     return maxminddb.open_database(path)
-
-
-def _check(dimensions: Dimensions) -> None:
-    """Say here what is wrong with a file, in one line."""
-    for key, path in (("country_db", dimensions.country_db), ("asn_db", dimensions.asn_db)):
-        if path is not None:
-            try:
-                _reader(path)
-            except (OSError, maxminddb.InvalidDatabaseError) as error:
-                reason = error.strerror if isinstance(error, OSError) else "no database in MaxMind's format"
-                raise PipelineError(f"pipeline.dimensions.{key}: {path} cannot be read: {reason}") from error
