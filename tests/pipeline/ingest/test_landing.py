@@ -143,6 +143,8 @@ HOSTILE: Mapping[str, dict[str, Any] | bytes] = {
     "other_boot 4": fact(20, "viewer_sample", view_id="edge-1-b1-" + "9" * 5000),
     "ahead_of_time 1": fact(20, "server_started", NOON_US + 11 * 60 * SECOND_US + SECOND_US),
     "absurd_value 10": fact(20, "server_started", worker=-1),
+    "absurd_value 11": fact(20, "server_started", boot_wall_us=10**17),
+    "absurd_value 12": fact(20, "server_started", mono_us=-1),
     "absurd_value 1": fact(-20, "server_started"),
     "absurd_value 2": fact(20, "server_started", at_us=0),
     "absurd_value 3": fact(20, "viewer_sample", view_id="edge-1-b1-2", sent_bytes=2**62),
