@@ -64,6 +64,12 @@ def test_a_minute_has_its_figures_and_a_verdict_in_words(spark: SparkSession) ->
     assert counted == [("two servers", 2, True)]
 
 
+def test_amounts_that_nothing_has_stop_no_run(spark: SparkSession) -> None:
+    seconds = [second("absurd", "20:00:01", 10**15, video_frames=10**15)]
+    found = stream_health(rows(spark, "silver.stream_seconds", seconds), rows(spark, "silver.publications", []))
+    assert told(found, "bitrate_bps", "fps", "ingress_bytes") == [(0, 0.0, 10**15)]
+
+
 def test_health_does_not_depend_on_the_order_of_rows(spark: SparkSession) -> None:
     seconds = rows(spark, "silver.stream_seconds", SECONDS)
     published = rows(spark, "silver.publications", PUBLICATIONS)

@@ -57,6 +57,13 @@ def at_once(spark: SparkSession) -> list[tuple[Any, ...]]:
     return collected(frame)
 
 
+def test_amounts_that_nothing_has_stop_no_run(spark: SparkSession) -> None:
+    counters = {"received_bytes": 10**15, "video_frames": 10**15}
+    stopped = fact("publish_stopped", 2, HOUR, publication_seq=1, duration_us=SECOND, **counters)
+    (row,) = computed(spark, [stopped], stream_carry_of(bronze(spark, []))).collect()
+    assert (row.bitrate_bps, row.fps_milli, row.received_bytes) == (0, 0, 10**15)
+
+
 def test_amounts_are_differences_and_the_stop_is_the_last_row(at_once: list[tuple[Any, ...]]) -> None:
     def row(event_id: str, publication_id: str, at: str, *figures: object) -> tuple[object, ...]:
         server_id, boot_id, _ = event_id.split("-")

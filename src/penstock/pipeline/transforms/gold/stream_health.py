@@ -54,7 +54,9 @@ def stream_health(seconds: DataFrame, publications: DataFrame) -> DataFrame:
         *_STREAM,
         F.timestamp_micros("minute_us").alias("minute"),
         "bitrate_bps",
-        F.coalesce(F.col("video_frames") * SECOND_US / F.nullif("sampled_us", F.lit(0)), F.lit(0.0)).alias("fps"),
+        F.coalesce(
+            F.try_multiply("video_frames", F.lit(SECOND_US)) / F.nullif("sampled_us", F.lit(0)), F.lit(0.0)
+        ).alias("fps"),
         "keyframe_interval_ms",
         (F.col("av_skew_us") / 1000).alias("av_skew_ms"),
         "drift_ms",
@@ -164,7 +166,7 @@ def _says(condition: Column, words: str, *figures: Column) -> Column:
 
 
 def _per_second(amount: Column) -> Column:
-    return whole(amount * SECOND_US, F.col("sampled_us"))
+    return whole(F.try_multiply(amount, F.lit(SECOND_US)), F.col("sampled_us"))
 
 
 def _farther(high: Column, low: Column) -> Column:

@@ -95,5 +95,5 @@ def _none(name: str) -> Column:
 
 
 def _per_time(amount: str, scale: int) -> Column:
-    """An amount per second of the interval, times a scale; 0 if the interval is empty."""
-    return F.coalesce(whole(F.col(amount) * scale, F.col("of_interval_us")), F.lit(0))
+    """An amount per second of the interval, times a scale; 0 if the interval is empty, or the amount absurd."""
+    return F.coalesce(whole(F.try_multiply(amount, F.lit(scale)), F.col("of_interval_us")), F.lit(0))
