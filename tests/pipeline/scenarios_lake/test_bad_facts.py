@@ -118,9 +118,15 @@ def test_what_spark_fails_with_is_told_with_its_heap_and_the_next_run_goes_on(
         jvm: Any = spark._jvm
         jvm.java.util.Objects.requireNonNull(None, "no room for this")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(cycle, "build", fail)
-        with pytest.raises(PipelineError, match=r"Spark failed with a heap of 1g \(pipeline\.heap_bytes\): no room"):
-            data.cycles(NOW_US).run_cycle()
+    def overflow(_: object) -> None:
+        spark.sql(f"SELECT id + {2**63 - 1} FROM range(1, 2)").collect()
+
+    for broken, reason in ((fail, "no room"), (overflow, "overflow")):
+        with monkeypatch.context() as patched:
+            patched.setattr(cycle, "build", broken)
+            with pytest.raises(
+                PipelineError, match=rf"Spark failed with a heap of 1g \(pipeline\.heap_bytes\): {reason}"
+            ):
+                data.cycles(NOW_US).run_cycle()
     data.cycles(NOW_US).run_cycle()
     assert [row["view_id"] for row in data.rows("silver.views")] == [VIEW]

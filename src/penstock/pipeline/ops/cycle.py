@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.errors import LakeBusy, PipelineError
@@ -282,7 +283,7 @@ class Cycles:
         )
         try:
             return build(run)
-        except Py4JError as error:
+        except (Py4JError, PySparkException) as error:
             heap = f"a heap of {self._settings.spark.heap} (pipeline.heap_bytes)"
             raise PipelineError(f"Spark failed with {heap}: {_reason(error)}") from error
 
@@ -316,7 +317,7 @@ class Cycles:
         )
 
 
-def _reason(error: Py4JError) -> str:
+def _reason(error: Py4JError | PySparkException) -> str:
     try:
         return one_line(error)
     except Py4JError:
