@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock import cli
+from penstock.pipeline.queries.answers import Answer
+from penstock.pipeline.queries.sql_service import ServiceQueryRunner
 
 LINEAGE = ["pipeline", "lineage"]
 
@@ -71,3 +73,20 @@ def test_a_day_is_not_simulated_for_a_number_of_viewers_that_it_cannot_have(
     assert ended.value.code == 2
     assert f"'{word}' is no number from 1 to 10,000,000" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "complaint"), [(2, "penstock: there are more rows than these 2; see --limit\n"), (3, "")]
+)
+def test_rows_that_were_left_out_are_told_beside_json(
+    limit: int, complaint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def run(_: object, __: str, limit: int) -> Answer:
+        return Answer(("n",), tuple((n,) for n in range(min(limit, 3))), is_cut=limit < 3)
+
+    monkeypatch.setattr(ServiceQueryRunner, "is_there", lambda _: True)
+    monkeypatch.setattr(ServiceQueryRunner, "run", run)
+    words = ["pipeline", "sql", "select 1", "--format", "json", "--limit", str(limit), "--data", str(tmp_path)]
+    assert cli.main(words) == 0
+    said = capsys.readouterr()
+    assert (said.out.count("{"), said.err) == (limit, complaint)

@@ -114,7 +114,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sql.add_argument("query", metavar="QUERY", nargs="?")
     _add_format(sql, "table", "json", "csv")
     _add_refresh(sql)
-    sql.add_argument("--limit", metavar="N", type=int, default=1000, help="at most N rows (1000)")
+    sql.add_argument(
+        "--limit", metavar="N", type=int, default=1000, help="at most N rows (1000); a running pipeline gives 100,000"
+    )
     sql.add_argument("--write", action="store_true", help="allow statements that change something")
 
     archive = add("archive", "verify all recordings and make MP4, HLS and pictures of them")
@@ -526,7 +528,11 @@ def _answer(runner: "QueryRunner", arguments: argparse.Namespace) -> int:
         with line_history():
             run_prompt(runner, sys.stdout, arguments.output_format, arguments.limit)
     else:
-        write_answer(runner.run(arguments.query, arguments.limit), arguments.output_format, sys.stdout)
+        answer = runner.run(arguments.query, arguments.limit)
+        write_answer(answer, arguments.output_format, sys.stdout)
+        if answer.is_cut and arguments.output_format != "table":
+            # Neither JSON nor CSV has a place to say so, and a program would take these rows for all.
+            sys.stderr.write(f"penstock: there are more rows than these {len(answer.rows):,}; see --limit\n")
         # What comes after the answer, such as the end of Spark, nobody should have to wait for.
         sys.stdout.flush()
     return 0
