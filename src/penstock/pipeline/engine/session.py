@@ -144,6 +144,12 @@ def close_session(spark: SparkSession) -> None:
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
 
 
+def has_ended() -> bool:
+    """Whether the Java that this process started is gone: one whose memory a query has filled ends by itself."""
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - as above
+    return process is not None and process.poll() is not None
+
+
 def ensure_needed(spark: SparkSession, needed: Mapping[str, str] = NEEDED) -> None:
     """Set what results depend on in a session that somebody else made; a ConfigError names what must be set earlier."""
     too_late = []

@@ -21,7 +21,7 @@ from penstock.pipeline.build.plan import Plan, plan_increment, plan_rebuild
 from penstock.pipeline.build.plan_reasons import NEW_TRANSFORMS, plans_by_reason, work_of, work_text
 from penstock.pipeline.build.run import Run
 from penstock.pipeline.engine.packaging import ship_package
-from penstock.pipeline.engine.session import close_session, ensure_needed, open_session
+from penstock.pipeline.engine.session import close_session, ensure_needed, has_ended, open_session
 from penstock.pipeline.ingest.bronze import IngestResult
 from penstock.pipeline.ingest.horizon import read_horizon_us
 from penstock.pipeline.ingest.landing import ingest_landed, replay_quarantined, waiting_files
@@ -82,7 +82,12 @@ class Cycles:
         self.lake = Lake(Storage(settings.lake), is_migrating=is_migrating)
 
     def spark(self) -> SparkSession:
-        """The session, opened when it is first asked for."""
+        """The session, opened when it is first asked for.
+
+        PipelineError if its Java has ended: PySpark opens no other one in the same process.
+        """
+        if self._spark is not None and has_ended():
+            raise PipelineError(f"Spark has ended, as it does where {self._heap()} is too small for a query")
         if self._spark is None:
             self._progress.step("starting Spark")
             self._spark = self._given_spark or open_session(self._settings.spark)
@@ -99,12 +104,12 @@ class Cycles:
 
     def query_runner(self) -> SparkQueryRunner | None:
         """Who runs queries in the session; None: there is no session. For any thread."""
-        return self._runner
+        return None if has_ended() else self._runner
 
     def close(self) -> None:
         """End the session and its Java, unless somebody else's is used."""
         self._runner = None
-        if self._spark is not None and self._given_spark is None:
+        if self._spark is not None and self._given_spark is None and not has_ended():
             close_session(self._spark)
         self._spark = None
 
@@ -283,9 +288,11 @@ class Cycles:
         )
         try:
             return build(run)
-        except (Py4JError, PySparkException) as error:
-            heap = f"a heap of {self._settings.spark.heap} (pipeline.heap_bytes)"
-            raise PipelineError(f"Spark failed with {heap}: {_reason(error)}") from error
+        except (Py4JError, PySparkException, ConnectionError) as error:
+            raise PipelineError(f"Spark failed with {self._heap()}: {_reason(error)}") from error
+
+    def _heap(self) -> str:
+        return f"a heap of {self._settings.spark.heap} (pipeline.heap_bytes)"
 
     def _days(self, state: State, first_day: str | None, last_day: str | None) -> list[str]:
         known = self._whole_days(state)
@@ -317,7 +324,7 @@ class Cycles:
         )
 
 
-def _reason(error: Py4JError | PySparkException) -> str:
+def _reason(error: Exception) -> str:
     try:
         return one_line(error)
     except Py4JError:
