@@ -1,7 +1,7 @@
 """The tables in SQL: each view is of one version of its table until it is made again, and never of half of one."""
 
 import shutil
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -97,6 +97,13 @@ def test_a_dataframe_that_is_held_answers_as_of_its_version_however_many_commits
     assert [row.egress_bytes for row in table(spark, "gold.usage", tmp_path).collect()] == [11]
     for held in (by_version, by_view, spark.table("gold.usage"), table(spark, "gold.usage", tmp_path, version=1)):
         assert [row.egress_bytes for row in held.collect()] == [1]
+
+
+@pytest.mark.parametrize("since", [datetime(year, 11, 15, tzinfo=UTC) for year in (1, 500, 2026)])
+def test_hours_of_a_table_may_begin_at_any_time(spark: SparkSession, tmp_path: Path, since: datetime) -> None:
+    put_usage(Lake(Storage(tmp_path / "lake")), 1)
+    until = datetime(2026, 11, 16, tzinfo=UTC)
+    assert table(spark, "gold.usage", tmp_path, hours=(since, until)).count() == 1
 
 
 @pytest.mark.parametrize("is_asked_before", [True, False])

@@ -47,7 +47,7 @@ def read_table(
         return lake.read(spark, pinned, name, Wanted(hours=()))
     if stored in TABLES and TABLES[stored].partition is None:
         return _within(lake.read(spark, pinned, name, EVERYTHING), name, since, until)
-    wanted = Wanted(since=f"{since:%Y-%m-%dT%H}", until=f"{until - _MOMENT:%Y-%m-%dT%H}~")
+    wanted = Wanted(since=_hour(since), until=f"{_hour(until - _MOMENT)}~")
     return _within(lake.read(spark, pinned, name, wanted), name, since, until)
 
 
@@ -59,10 +59,15 @@ def _within(rows: DataFrame, name: str, since: datetime, until: datetime) -> Dat
     time = time_of(TABLES[name])
     if time is None:
         # Rollups without a time are of whole hours.
-        is_in = (F.col(HOUR) >= f"{since:%Y-%m-%dT%H}") & (F.col(HOUR) <= f"{until - _MOMENT:%Y-%m-%dT%H}")
+        is_in = (F.col(HOUR) >= _hour(since)) & (F.col(HOUR) <= _hour(until - _MOMENT))
         return rows.where(is_in) if has_hours(name) else rows
     moment = F.col(time).cast("timestamp")
     return rows.where((moment >= F.lit(since)) & (moment < F.lit(until)))
+
+
+def _hour(moment: datetime) -> str:
+    # strftime spells early years with fewer digits, which come last in the order of texts.
+    return moment.isoformat()[: len("2026-11-15T20")]
 
 
 def _utc(moment: datetime) -> datetime:
