@@ -269,7 +269,16 @@ def test_who_asks_hears_of_delays_and_may_do_without_fresh_tables(folder: Path) 
 
 @pytest.mark.parametrize(
     "request_bytes",
-    [b"\n", b"[]\n", b'{"refresh": 1}\n', b'{"query": 1, "limit": 1}\n', b"\xff\n", b"{" * 2000 + b"\n", b""],
+    [
+        b"\n",
+        b"[]\n",
+        b'{"refresh": 1}\n',
+        b'{"query": 1, "limit": 1}\n',
+        b"\xff\n",
+        b"{" * 2000 + b"\n",
+        b"[" * 100_000 + b"\n",
+        b"",
+    ],
 )
 def test_a_request_that_is_none_gets_an_answer_and_harms_nobody(
     runner: SparkQueryRunner, folder: Path, request_bytes: bytes

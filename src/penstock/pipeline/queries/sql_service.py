@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, BinaryIO, Final, Protocol, Self
 
 from penstock.errors import PipelineError
 from penstock.pipeline.queries.answers import Answer, QueryRunner
@@ -157,7 +157,7 @@ class ServiceQueryRunner:
             with self._connect() as connection:
                 connection.sendall(json.dumps(request).encode() + b"\n")
                 with connection.makefile("rb") as stream:
-                    while (reply := dict(json.loads(stream.readline()))).keys() == {"notice"}:
+                    while (reply := _read_reply(stream)).keys() == {"notice"}:
                         self._notify(reply["notice"])
         except (OSError, ValueError) as error:
             raise PipelineError(f"sql: the running pipeline did not answer: {error}") from error
@@ -178,6 +178,15 @@ class ServiceQueryRunner:
         return connection
 
 
+def _read_reply(stream: BinaryIO) -> dict[str, Any]:
+    line = stream.readline()
+    if not line:
+        raise PipelineError(
+            "sql: the running pipeline ended without an answer, as where pipeline.heap_bytes is too small for a query"
+        )
+    return dict(json.loads(line))
+
+
 def _check_owner(connection: socket.socket) -> None:
     _, user, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     if user not in (os.getuid(), 0):
@@ -191,7 +200,7 @@ def _read_request(connection: socket.socket) -> _Request:
                 return _Request(query, limit, rest.get("refresh") is True)
             case {"refresh": True}:
                 return _Request(None, 0, is_refreshing=True)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     raise PipelineError("sql: a request is an object with a query and a limit, or with refresh")
 
