@@ -6,6 +6,7 @@ and its class archive. A session that somebody else made is used as it is, apart
 """
 
 import atexit
+import contextlib
 import os
 import shutil
 import signal
@@ -13,13 +14,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -131,11 +132,14 @@ def open_session(settings: SparkSettings | None = None) -> SparkSession:
 
 def close_session(spark: SparkSession) -> None:
     """End a session and the Java process that was started for it: `stop` alone leaves its memory in use."""
-    spark.stop()
+    # Java may be gone or about to go: its memory was full, or what ends us was sent to the whole group.
+    with contextlib.suppress(Py4JError, ConnectionError):
+        spark.stop()
     gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no public way to end its Java process
     if gateway is None:
         return
-    gateway.shutdown()
+    with contextlib.suppress(Py4JError, ConnectionError):
+        gateway.shutdown()
     process = getattr(gateway, "proc", None)
     if process is not None:
         # Spark's launcher ends when its input does.
@@ -210,7 +214,7 @@ def _warehouse() -> Path:
     return Path(folder)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _own_interrupt() -> Iterator[None]:
     """Keep the program's own handler of Ctrl-C, if it has one: Spark installs another, which cancels all jobs."""
     before = signal.getsignal(signal.SIGINT)
@@ -220,7 +224,7 @@ def _own_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)

@@ -109,7 +109,7 @@ class Cycles:
     def close(self) -> None:
         """End the session and its Java, unless somebody else's is used."""
         self._runner = None
-        if self._spark is not None and self._given_spark is None and not has_ended():
+        if self._spark is not None and self._given_spark is None:
             close_session(self._spark)
         self._spark = None
 
