@@ -335,13 +335,6 @@ def test_a_torn_checkpoint_is_dropped_and_the_entries_tell_the_same(storage: Sto
     assert CHECKPOINT not in log_entries(storage)
 
 
-@pytest.mark.parametrize("hint", [b'{"version":40,"size":3}', b"", b"\0\0", b"[]"])
-def test_a_hint_at_a_checkpoint_that_is_not_there_keeps_nobody_out(storage: Storage, hint: bytes) -> None:
-    made_of(storage, *range(22))
-    tear(storage, "_last_checkpoint", hint)
-    assert held_by(storage, numbers(storage).pin_or_create()) == list(range(22))
-
-
 def test_entries_after_a_checkpoint_are_looked_at_and_those_before_are_not(storage: Storage) -> None:
     made_of(storage, *range(22))
     tear(storage, f"{7:020d}.json", b"")

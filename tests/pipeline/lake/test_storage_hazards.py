@@ -55,6 +55,13 @@ def test_a_checkpoint_that_a_power_cut_has_emptied_is_dropped_by_the_next_writer
     assert len(table_of(storage).pin_or_create().files) == 45
 
 
+@pytest.mark.parametrize("hint", [b'{"version":60,"size":3}', b"", b"\0\0", b"[]"])
+def test_a_hint_at_a_checkpoint_that_is_not_there_keeps_nobody_out(storage: Storage, hint: bytes) -> None:
+    with_commits(storage, 22)
+    (log_of(storage) / "_last_checkpoint").write_bytes(hint)
+    assert len(table_of(storage).pin_or_create().files) == 22
+
+
 def test_a_pinned_table_stays_at_its_version_whoever_commits_after_it(storage: Storage) -> None:
     table, pinned = table_of(storage), with_commits(storage, 2)
     joined = table.compact(pinned, {"date": DAY}, 1_000_000)

@@ -9,6 +9,8 @@ the batch as one that is under way, by the number of this very commit, and the c
 its transaction. A batch whose number bronze has counts; one that bronze has passed never will (decision 0037).
 """
 
+# Long because: what the state has and how it is spelled in rows change together.
+
 import io
 import json
 import secrets
