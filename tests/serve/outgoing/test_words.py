@@ -1,5 +1,7 @@
 """Refusals in words that hold no key."""
 
+import time
+
 import pytest
 
 from penstock.serve.outgoing.words import Failure, refusal, without_secrets
@@ -24,6 +26,14 @@ def test_secrets_are_not_shown(text: str, secrets: tuple[str, ...], shown: str) 
 
 def test_a_long_text_is_cut() -> None:
     assert without_secrets("x" * 1000, ()) == "x" * 300 + "…"
+
+
+def test_a_text_as_long_as_a_message_may_be_costs_no_more_than_a_short_one() -> None:
+    text = "\u202e" * 5_000_000
+    began_s = time.process_time()
+    assert len(without_secrets(text, ("abc-123", "a/b"))) == 301
+    # All of it would take seconds, in which nobody is served.
+    assert time.process_time() - began_s < 0.5
 
 
 def test_a_refusal_says_what_was_refused_and_why() -> None:

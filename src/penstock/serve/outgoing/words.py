@@ -12,6 +12,9 @@ from penstock.amf import printable
 
 HIDDEN: Final = "***"
 _MAX_CHARACTERS: Final = 300
+_MAX_READ_CHARACTERS: Final = 16 * 1024
+"""Looking for secrets takes time, and a server may send megabytes. Only one that repeats a key dozens of times could
+have a part of it shown where this cuts."""
 
 
 class Failure(NamedTuple):
@@ -27,12 +30,13 @@ class Failure(NamedTuple):
 
 def without_secrets(text: str, secrets: tuple[str, ...]) -> str:
     """A text of the other side, fit to be shown: printable, of bounded length, and without the secrets."""
+    is_cut, text = len(text) > _MAX_READ_CHARACTERS, text[:_MAX_READ_CHARACTERS]
     forms = {form for each in secrets for form in (each, unquote(each)) if form}
     if forms:
         # The longest first: one may be a part of another.
         text = re.sub("|".join(map(_however, sorted(forms, key=len, reverse=True))), HIDDEN, text, flags=re.IGNORECASE)
     text = printable(text)
-    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
+    return text if len(text) <= _MAX_CHARACTERS and not is_cut else f"{text[:_MAX_CHARACTERS]}…"
 
 
 def _however(secret: str) -> str:
