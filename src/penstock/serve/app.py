@@ -45,6 +45,7 @@ from penstock.relay.segment import SegmentStore
 from penstock.rtmp_address import StreamAddress
 from penstock.serve.boot import Boot
 from penstock.serve.configured import file_modes_of, pull_rules_of, quota_limits_of, recording_settings_of, settings_of
+from penstock.serve.connections.peer_rates import PeerRates
 from penstock.serve.connections.proxy_reader import ProxyReader
 from penstock.serve.http.cors import Cors
 from penstock.serve.http.front import HttpFront
@@ -287,6 +288,7 @@ class Program:
             settings=ConnectionSettings(chunk_size=self._config.rtmp.chunk_bytes),
             secrets=secrets,
             connect_properties=write_via((*via, self._welcome.life_id)),
+            rates=PeerRates(self.server.broker.settings, self._reactor.now),
         )
 
     def _tell_recording(self, live_stream: LiveStream, recording_id: str | None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from penstock.protocol.connection import ConnectionSettings
 from penstock.protocol.events import Event
 from penstock.rtmp_address import read_address
+from penstock.serve.connections.peer_rates import PeerRates
 from penstock.serve.outgoing.connection import OutgoingConnection, OutgoingTimeouts, Purpose
 from penstock.serve.outgoing.dialer import Dialer, LookUp, look_up
 from penstock.serve.outgoing.helper import Helper
@@ -56,12 +57,14 @@ class Stage:
         owner: KeepingOwner,
         timeouts: OutgoingTimeouts | None = None,
         secrets: tuple[str, ...] = (),
+        *,
+        rates: PeerRates | None = None,
     ) -> OutgoingConnection:
         self.reactor.now = self.reactor.clock()
         settings = ConnectionSettings()
         address = read_address(url)
         return OutgoingConnection(
-            self.dialer, address, purpose, owner, settings=settings, timeouts=timeouts, secrets=secrets
+            self.dialer, address, purpose, owner, settings=settings, timeouts=timeouts, secrets=secrets, rates=rates
         )
 
     def run_until(self, is_so: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:

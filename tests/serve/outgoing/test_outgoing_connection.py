@@ -1,5 +1,6 @@
 """Outgoing connections to real servers and to sockets that behave badly."""
 
+import contextlib
 import socket
 import ssl
 import threading
@@ -14,10 +15,13 @@ import pytest
 from penstock.certificates import ReloadableTls
 from penstock.protocol.data import SetDataFrame
 from penstock.protocol.events import DataReceived, MediaReceived, StreamEnded
+from penstock.serve.connections.peer_rates import PeerRates
 from penstock.serve.outgoing.connection import OutgoingConnection, OutgoingTimeouts, Purpose
 from penstock.serve.outgoing.words import Failure
+from penstock.serve.settings import ServerSettings
 from tests.serve.live_server import AAC_SETUP, AVC_SETUP, key_frame, live_server
 from tests.serve.outgoing.stage import KeepingOwner, stage
+from tests.support.rtmp_driver import DEADLINE_S
 from tests.support.samples import Sample
 from tests.support.tls import Files, trusting
 
@@ -201,6 +205,38 @@ def test_one_that_does_not_read_what_is_sealed_for_it_is_given_up_too(tmp_path: 
         server.server.reactor.call_from_thread(lambda: time.sleep(4))
         on.run_until(lambda: owner.failures)
         assert owner.failures == [Failure("it left what it was sent unread for 1 s")]
+
+
+def test_a_target_that_asks_more_than_targets_do_is_given_up_before_it_costs_much() -> None:
+    ping = bytes((2, 0, 0, 0, 0, 0, 6, 4, 0, 0, 0, 0)) + b"\x00\x06" + bytes(4)
+
+    def flood(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            hello = connection.recv(1537, socket.MSG_WAITALL)
+            connection.sendall(b"\x03" + bytes(1536) + hello[1:])
+            connection.recv(1536, socket.MSG_WAITALL)
+            connection.settimeout(DEADLINE_S)
+            # As many as there is patience for, read or not.
+            for _ in range(1000):
+                connection.sendall(ping * 1000)
+
+    with listening() as (listener, port), stage() as on:
+        owner = KeepingOwner()
+        target = threading.Thread(target=flood, args=(listener,))
+        target.start()
+        rates = PeerRates(ServerSettings(), on.reactor.clock())
+        connection = on.open(f"rtmp://127.0.0.1:{port}/live/test", Purpose.PUBLISH, owner, rates=rates)
+        held_bytes = [0]
+
+        def is_over() -> bool:
+            held_bytes.append(connection.session.buffered_bytes)
+            return bool(owner.failures)
+
+        on.run_until(is_over)
+        target.join()
+    assert owner.failures == [Failure("it asks for more than one that takes a stream may (limits.max_messages_per_s)")]
+    assert max(held_bytes) < 1_000_000
 
 
 def test_an_error_of_the_owner_costs_its_connection() -> None:

@@ -40,6 +40,7 @@ from penstock.protocol.handshake import NONCE_BYTES
 from penstock.protocol.status import StatusCode
 from penstock.protocol.via import PROPERTY, read_via
 from penstock.rtmp_address import StreamAddress
+from penstock.serve.connections.peer_rates import PeerRates
 from penstock.serve.connections.send_queue import SendQueue, Sent
 from penstock.serve.connections.transport import Transport
 from penstock.serve.outgoing.dialer import Dialer
@@ -125,8 +126,12 @@ class OutgoingConnection:
         timeouts: OutgoingTimeouts | None = None,
         secrets: tuple[str, ...] = (),
         connect_properties: Mapping[str, AmfValue] | None = None,
+        rates: PeerRates | None = None,
     ) -> None:
-        """`secrets`: texts that no reason may show, the stream's key for one. `connect_properties` go with connect."""
+        """`secrets`: texts that no reason may show, the stream's key for one. `connect_properties` go with connect.
+
+        `rates`: how much the server may ask of us; None: it sends a stream, and that is as large as it is.
+        """
         self.address = address
         self.is_ready = False
         self.stream_id = 0
@@ -139,6 +144,7 @@ class OutgoingConnection:
         self._timeouts = timeouts or OutgoingTimeouts()
         self._secrets = secrets
         self._connect_properties = dict(connect_properties or {})
+        self._rates = rates
         self.session = ClientSession(
             nonce=os.urandom(NONCE_BYTES), time_ms=int(time.monotonic() * 1000) & 0xFFFFFFFF, settings=settings
         )
@@ -321,10 +327,10 @@ class OutgoingConnection:
 
     def _on_turn(self, events: int) -> None:
         try:
-            if events & ~WRITE:
-                self._read()
-            elif self.session.is_unfinished:
+            if self._has_unread_events:
                 self._handle_events()
+            if events & ~WRITE and not self._has_unread_events:
+                self._read()
             if self._is_closed:
                 return
             if events & WRITE or not self._write_blocked:
@@ -339,9 +345,14 @@ class OutgoingConnection:
             self._owner.on_bug(error)
             self.close(Failure(f"internal error: {type(error).__name__}"))
 
+    @property
+    def _has_unread_events(self) -> bool:
+        """Whether enough came already: what is not dealt with is not to grow."""
+        return self.session.is_unfinished and self._is_ending is None
+
     def _read(self) -> None:
         transport = self._transport
-        if transport is None:
+        if transport is None or self._is_closed:
             return
         for _ in range(_READS_PER_TURN):
             data = transport.receive(_RECEIVE_BYTES)
@@ -360,6 +371,14 @@ class OutgoingConnection:
             if self._is_closed or self.session.is_unfinished or len(data) < _RECEIVE_BYTES:
                 return
 
+    def _charge(self) -> None:
+        rates = self._rates
+        if rates is None or self._is_closed:
+            return
+        rates.charge_input(self.session.work_done, self.received_bytes, self._loop.now)
+        if rates.limit is not None:
+            self.close(Failure("it asks for more than one that takes a stream may (limits.max_messages_per_s)"))
+
     def _handle_events(self) -> None:
         session = self.session
         left = _EVENTS_PER_LOOK
@@ -371,10 +390,12 @@ class OutgoingConnection:
             if session.pending_reply_bytes or self._awaits == _HANDSHAKE:
                 self._take_output()
             if event is None and not session.is_unfinished:
+                self._charge()
                 return
             left -= 1
             if not left:
                 left = _EVENTS_PER_LOOK
+                self._charge()
                 if self._is_late():
                     self.request_turn()
                     return
@@ -417,7 +438,7 @@ class OutgoingConnection:
         return self._loop.clock() >= self._loop.turn_ends_at
 
     def _update_interest(self) -> None:
-        if self.session.is_unfinished and self._is_ending is None and self._turn is not None:
+        if self._has_unread_events and self._turn is not None:
             self._loop.queue(self._turn)
         events = READ | (WRITE if self._write_blocked else 0)
         if events != self._events and self._transport is not None:
