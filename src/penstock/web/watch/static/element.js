@@ -26,6 +26,7 @@ export class PenstockPlayer extends HTMLElement {
 
   #parts;
   #player = null;
+  #isIn = false;
   #quiet = null;
 
   constructor() {
@@ -46,17 +47,20 @@ export class PenstockPlayer extends HTMLElement {
   }
 
   connectedCallback() {
+    this.#isIn = true;
     this.tabIndex = Math.max(this.tabIndex, 0);
     this.#begin();
   }
 
   disconnectedCallback() {
+    this.#isIn = false;
     this.#player?.stop();
     this.#player = null;
   }
 
   attributeChangedCallback() {
-    if (this.isConnected) this.#begin();
+    // An element that was in its page before this script is told its attributes first, and would begin twice.
+    if (this.#isIn) this.#begin();
   }
 
   #begin() {
