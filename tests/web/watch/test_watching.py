@@ -160,8 +160,11 @@ def test_three_lines_put_the_player_into_another_site(site: Watched, chromium: B
         lines = page.locator("#element").text_content() or ""
         assert len(lines.splitlines()) == 3
         with another_site(f"<!doctype html>{lines}") as address:
+            asked = requests_of(page)
             page.goto(address)
             wait_for_picture(page)
+        # One view for one viewer.
+        assert len([url for url in asked if ".mp4" in url]) == 1
     assert chromium.seen.console_errors == []
     assert chromium.seen.foreign_requests == []
 
@@ -272,3 +275,32 @@ def test_without_mse_a_stream_is_played_by_the_browsers_own_hls(site: Watched, c
         page = chromium.page()
         page.goto(site.page_of("nothing"))
         assert page.evaluate(begin, "/live/hls") == ["playing", "hls", 320]
+
+
+def test_the_browsers_own_hls_comes_back_when_its_stream_does(site: Watched, chromium: Browser) -> None:
+    begin = """async (address) => {
+        const { Player } = await import("/watch/player.js");
+        const video = document.body.appendChild(document.createElement("video"));
+        window.player = new Player(video, { address, prefersHls: true });
+        window.player.start();
+        const seen = [];
+        window.player.addEventListener("state", () => seen.push(window.player.state));
+        window.comesTo = async (state) => {
+          const ends_ms = performance.now() + WITHIN_MS;
+          const from = seen.length;
+          while (window.player.state !== state && performance.now() < ends_ms) {
+            await new Promise((resolve) => setTimeout(resolve, 50));
+          }
+          return [...seen.slice(from), window.player.state];
+        };
+    }""".replace("WITHIN_MS", str(WITHIN_MS))
+    page = chromium.page()
+    with site.publishing("over"):
+        page.goto(site.page_of("nothing"))
+        page.evaluate(begin, "/live/over")
+        assert page.evaluate("comesTo('playing')")[-1] == "playing"
+    seen = page.evaluate("comesTo('waiting')")
+    assert "playing" not in seen[seen.index("ended") :], "the last of it was shown again"
+    assert seen[-1] == "waiting"
+    with site.publishing("over"):
+        assert page.evaluate("comesTo('playing')")[-1] == "playing"

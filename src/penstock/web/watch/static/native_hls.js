@@ -1,16 +1,18 @@
 // HLS as the browser plays it by itself, where it has no MSE.
 //
 // Owns what can be known of it: whether there is a stream is asked before, since a <video> tells no reasons; live is by
-// the wall clock that the playlist has. Asks again when it ends.
+// the wall clock that the playlist has. Asks again when it ends, and passes over what is left of a stream that is over.
 
 const AGAIN_MS = 3_000;
 const TYPE = "application/vnd.apple.mpegurl";
+const FETCH = { cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer" };
 
 export class NativeHls {
   #video;
   #address;
   #on;
   #timer = null;
+  #hasEnded = false;
   #isClosed = false;
 
   /**
@@ -39,7 +41,9 @@ export class NativeHls {
     if (seekable.length > 0) this.#video.currentTime = seekable.end(seekable.length - 1);
   }
 
-  failed() {
+  /** It was played to its end, or broke. */
+  ended() {
+    this.#hasEnded = true;
     this.#on.tell("ended");
     this.#again();
   }
@@ -54,13 +58,19 @@ export class NativeHls {
   async #begin() {
     const playlist = this.#address.media(".m3u8");
     let answer = null;
+    let isOver = false;
     try {
-      answer = await fetch(playlist, { cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer" });
+      answer = await fetch(playlist, FETCH);
+      isOver = this.#hasEnded && answer.ok && (await namesOver(answer));
     } catch {
       // The server is away.
     }
     const status = answer?.status ?? null;
     if (this.#isClosed) return;
+    if (isOver) {
+      this.#again();
+      return;
+    }
     if (status === 200) {
       this.#video.src = playlist;
       this.#on.began(answer);
@@ -78,4 +88,11 @@ export class NativeHls {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => void this.#begin(), AGAIN_MS);
   }
+}
+
+/** Whether the stream of a multivariant playlist is over: such a one answers for some seconds more. */
+async function namesOver(answer) {
+  const named = (await answer.text()).split("\n").find((line) => line !== "" && !line.startsWith("#"));
+  const media = await fetch(new URL(named ?? "", answer.url), FETCH);
+  return (await media.text()).includes("#EXT-X-ENDLIST");
 }

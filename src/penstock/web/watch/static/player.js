@@ -387,6 +387,7 @@ export class Player extends EventTarget {
     on("pause", () => this.#paused());
     on("play", () => this.#resumed());
     on("error", () => this.#failed());
+    on("ended", () => this.#hls?.ended());
   }
 
   #paused() {
@@ -411,7 +412,7 @@ export class Player extends EventTarget {
   }
 
   #failed() {
-    if (this.#hls !== null) this.#hls.failed();
+    if (this.#hls !== null) this.#hls.ended();
     else if (this.#buffer !== null) this.#renew();
   }
 
