@@ -105,6 +105,7 @@ def test_a_beacon_for_a_worker_that_is_not_there_is_counted() -> None:
         b'{"beacons": [{"view": "1.Zm9vYmFyYmF6cXV4cXV1eA\\n"}]}',
         b'{"beacons": [{"view": "99999.Zm9vYmFyYmF6cXV4cXV1eA"}]}',
         b'{"beacons": ' + b"[" * 4000,
+        b'{"beacons": [], "of a newer player": ' + b"[" * 4000 + b"]" * 4000 + b"}",
         *(
             json.dumps({"beacons": [{**BEACON, name: value}]}).encode()
             for name in FIGURES

@@ -120,7 +120,7 @@ class Beacons:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, True
         try:
             batch = _decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.counts["malformed"] += 1
             return HTTPStatus.BAD_REQUEST, False
         address = scope["client"][0] if scope.get("client") else None
