@@ -145,3 +145,12 @@ def test_another_worker_goes_on_with_a_pull_whose_worker_was_lost() -> None:
 
 def test_a_lost_pull_that_nobody_watches_elsewhere_is_not_gone_on_with() -> None:
     assert pulled_by(1, 1).worker_lost(1, 50.0) == []
+
+
+def test_a_server_pulls_for_somebody_while_a_name_that_it_pulls_is_watched() -> None:
+    names = watched_names(1)
+    assert not names.pulls_for_somebody
+    tell(names, (1, pull()))
+    assert names.pulls_for_somebody
+    tell(names, (1, Begun(CAM, 1)), (1, Unwatch(CAM)))
+    assert not names.pulls_for_somebody

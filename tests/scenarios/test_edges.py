@@ -28,6 +28,7 @@ from tests.support.raw_clients import RawClient, RawClients
 from tests.support.raw_media import Broadcast, gaps, is_key, is_setup, numbers
 from tests.support.raw_rtmp import RawMessage
 from tests.support.tls import Files
+from tests.web.api.api_server import api_server
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "edge"
 LOCAL = "rtmp://127.0.0.1:{port}/{{app}}/{{stream}}"
@@ -183,6 +184,30 @@ def test_viewers_of_an_edge_go_on_when_their_origin_was_killed_and_is_back(tmp_p
                             assert (min(steps) >= 0, 1000 < max(steps) < 15_000) == (True, True)
                             assert ENDED not in viewer.codes()
             assert lines(edge, "Pull failed, and is tried again")
+
+    run(scenario)
+
+
+def test_an_edge_that_drains_serves_its_viewers_over_http_until_they_leave(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with (
+            penstock_server(in_folder(tmp_path, "origin")) as origin,
+            api_server(in_folder(tmp_path, "edge"), TWO_WORKERS, pull_config(LOCAL.format(port=origin.port))) as edge,
+        ):
+            async with RawClients(origin.port) as at_origin:
+                _, task = await broadcast_to(at_origin)
+                viewer = await asyncio.to_thread(urllib.request.urlopen, f"{edge.url}/live/a.flv", None, DEADLINE_S)
+                assert await asyncio.to_thread(viewer.read, 1000)
+                answer = await asyncio.to_thread(edge.ask, "POST", "/api/v1/drain", json={"within_s": 60.0})
+                assert answer.status_code == 202
+                await asyncio.to_thread(edge.server.wait_for_line, "draining")
+                # Longer than it takes to find out that nobody is there.
+                ends_at = time.monotonic() + 3.0
+                while time.monotonic() < ends_at:
+                    assert await asyncio.to_thread(viewer.read, 100)
+                viewer.close()
+                assert await asyncio.to_thread(edge.server.program.wait_for_exit, DEADLINE_S) == 0
+                task.cancel()
 
     run(scenario)
 

@@ -141,6 +141,11 @@ class Names:
         stream = self._streams.get(name)
         return stream.viewers_in_all if stream is not None else 0
 
+    @property
+    def pulls_for_somebody(self) -> bool:
+        """Whether anything that is pulled is watched, in any worker."""
+        return any(self.viewers_of(name) for name in self._pulls)
+
     def receive(self, worker: int, message: AboutNames, now: float) -> list[Outgoing]:
         """What a message of a worker leads to."""
         match message:

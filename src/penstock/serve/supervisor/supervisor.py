@@ -417,7 +417,9 @@ class Supervisor:
     def _look_whether_drained(self) -> None:
         if self._drained_by is None or self.children.is_stopping:
             return
-        if not self.entrance.connections or self._reactor.now >= self._drained_by:
+        # Over HTTP people watch what publishers bring, who are connections; what is pulled has none.
+        is_empty = not self.entrance.connections and not self.names.pulls_for_somebody
+        if is_empty or self._reactor.now >= self._drained_by:
             self.on_drained()
 
     def _tell_figures(self) -> None:
