@@ -231,6 +231,16 @@ def test_an_answer_to_what_was_given_back_meanwhile_is_not_taken_for_the_next() 
     assert (on.push.state.value, on.dialled) == ("stopped", [])
 
 
+@pytest.mark.parametrize("held_by", [None, "live/z"])
+def test_an_answer_about_a_target_that_takes_many_by_now_changes_nothing(held_by: str | None) -> None:
+    on = PushStage(target("yt", "rtmp://b/live2", "k-1"))
+    on.publish()
+    on.pusher.configure([target("yt")])
+    assert len(on.dialled) == 1
+    on.answer("yt", held_by)
+    assert (len(on.dialled), on.push.state.value) == (1, "connecting")
+
+
 def test_a_push_tells_which_servers_the_stream_has_come_through() -> None:
     on = PushStage(target())
     publisher = on.on.begin()

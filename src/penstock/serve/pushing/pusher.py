@@ -156,7 +156,8 @@ class Pusher(Observer):
             return  # what it answers was given back, and asked for again
         del self._asked[place]
         push = self._pushes.get(place)
-        if push is None:
+        if push is None or push.is_refused or push.target.address.takes_many:
+            # Its target is gone, or another one by now, which needs no leave.
             if answer.held_by is None:
                 self._claims.give_target_back(answer.target, key)
         elif answer.held_by is None:
