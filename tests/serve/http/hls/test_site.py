@@ -35,14 +35,15 @@ LOW = "/live/a/low.m3u8"
 HLS = HlsSettings(playlist_ms=8000)
 
 
-def publish(peer: FakePeer, seconds: float, since_s: float = 0.0, gop: int = 60) -> None:
+def publish(peer: FakePeer, seconds: float, since_s: float = 0.0, gop: int = 60, sound_ahead_ms: int = 0) -> None:
     """In the time of the loop, each frame when it is due."""
     for frame in steady(seconds, gop=gop):
         if not frame.is_setup and frame.timestamp_ms < 1000 * since_s:
             continue
         is_video = frame.kind is FrameKind.VIDEO
         kind, csid = (VIDEO, 6) if is_video else (AUDIO, 4)
-        peer.say(message(kind, frame.payload, csid=csid, stream_id=1, time_ms=frame.timestamp_ms))
+        time_ms = frame.timestamp_ms + (0 if is_video else sound_ahead_ms)
+        peer.say(message(kind, frame.payload, csid=csid, stream_id=1, time_ms=time_ms))
         peer.loop.advance(max(0.0, 1000.0 + frame.timestamp_ms / 1000 - peer.loop.now))
 
 
@@ -185,6 +186,16 @@ def test_what_is_laid_out_leaves_half_of_all_memory_to_logs() -> None:
         assert len(read_playlist(text).segments) > 1
         assert on.site.channels == 2
         assert stage.stream(name).log.points.newest is not None, "who joins over RTMP finds a key frame"
+
+
+def test_a_view_ends_in_time_where_sound_and_pictures_are_a_day_apart() -> None:
+    stage = Stage(ServerSettings(hls=HLS, app=lambda _name: AppSettings(grace_s=0.0)))
+    publish(stage.publisher(), 4.5, sound_ahead_ms=24 * 3600 * 1000)
+    on = Site(stage)
+    assert on.text()
+    on.on.loop.advance(300)
+    assert told(on) == ["live/a played", "live/a left: no request"]
+    assert on.site.channels == 0
 
 
 def test_address_user_agent_and_stream_make_a_view(on: Site) -> None:

@@ -38,6 +38,9 @@ LOW_LATENCY: Final = "low.m3u8"
 CLASSIC: Final = "classic.m3u8"
 _SPARE_SEGMENTS_MS: Final = 2000
 _WAIT_TARGET_DURATIONS: Final = 3
+_LONGEST_TARGET_S: Final = 75
+"""The longest segment that may be configured, and a picture that is late. More is told of a stream whose sound and
+pictures have clocks that are far apart; neither views nor what is left of the stream may be kept by that."""
 """Who waits for a playlist or a part for longer is told to come back (RFC 8216bis, 6.2.5.2)."""
 _LAID_PLACES: Final = 3
 _MOST_WAITS: Final = 512
@@ -177,8 +180,8 @@ class HlsChannel:
 
     @property
     def target_duration_s(self) -> int:
-        """As its playlists say it."""
-        return 2 if self._window is None else self._window.target_duration_s
+        """As its playlists say it; where that makes no sense, as long as it can make sense."""
+        return 2 if self._window is None else min(self._window.target_duration_s, _LONGEST_TARGET_S)
 
     @property
     def first_wait_s(self) -> float:
