@@ -244,6 +244,19 @@ def test_the_server_is_told_what_a_viewer_saw(site: Watched, chromium: Browser) 
             time.sleep(0.5)
 
 
+def test_where_pages_have_a_port_of_their_own_that_port_is_told_what_a_viewer_saw(
+    tmp_path: Path, chromium: Browser
+) -> None:
+    pages, media = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    config = f'[http]\nweb_listen = "{pages}"\n'
+    with watched(tmp_path, config, ["--http", media]) as site, site.publishing("apart"):
+        page = chromium.page()
+        with page.expect_response("**/beacon", timeout=WITHIN_MS) as expected:
+            page.goto(f"http://{pages}/live/apart")
+        assert (expected.value.url, expected.value.status) == (f"http://{pages}/beacon", 204)
+    assert chromium.seen.console_errors == []
+
+
 def test_a_page_comes_back_by_itself_when_the_server_does(tmp_path: Path, chromium: Browser) -> None:
     address = ["--http", f"127.0.0.1:{free_port()}"]
     page = chromium.page()

@@ -42,6 +42,7 @@ import { MediaBuffer, mediaSourceClass } from "./media_buffer.js";
 import { NativeHls } from "./native_hls.js";
 import { Pace } from "./pace.js";
 import { Poster } from "./poster.js";
+import { ports } from "./server.js";
 import { Viewing } from "./viewing.js";
 import { cannotPlay, sentence } from "./words.js";
 
@@ -163,7 +164,7 @@ export class Player extends EventTarget {
     this.#unplayable = [];
     this.#listen();
     this.#looking = setInterval(() => this.#look(), LOOK_EVERY_MS);
-    if (this.#options.beacons) this.#beacons = new Beacons(this.#address.origin, () => this.stats);
+    if (this.#options.beacons) this.#beacons = new Beacons(beaconOrigin(this.#address.origin), () => this.stats);
     if (this.#options.prefersHls || mediaSourceClass() === null) this.#startHls();
     else this.#connect();
   }
@@ -426,6 +427,14 @@ export class Player extends EventTarget {
 
 function parted(all, isFirst) {
   return [all.filter(isFirst), all.filter((each) => !isFirst(each))];
+}
+
+/** The server of a stream; where its pages, and with them this module, have a port of their own, that one. */
+function beaconOrigin(streamOrigin) {
+  const { origin } = new URL(import.meta.url);
+  const media = new URL(origin);
+  if (ports.media !== null) media.port = ports.media;
+  return streamOrigin === media.origin ? origin : streamOrigin;
 }
 
 function now_s() {
