@@ -2,6 +2,8 @@
 
 import contextlib
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,3 +114,11 @@ def test_a_server_cannot_send_its_clients_out_of_tls() -> None:
     assert moved_to(address, "rtmp://other/live") == address
     assert moved_to(address, "rtmps://other/live").host == "other"
     assert moved_to(address, "/app").is_tls
+
+
+def test_what_is_longer_than_addresses_are_sends_nobody_anywhere_and_costs_nothing() -> None:
+    address = read_address("rtmp://h/live/test")
+    began_s = time.process_time()
+    assert moved_to(address, "../" * 5_000_000 + "app") == address
+    # To resolve it would take seconds, in which nobody is served.
+    assert time.process_time() - began_s < 0.5

@@ -14,6 +14,8 @@ from penstock.errors import MalformedInput
 
 _LAYER: Final = "rtmp url"
 _DEFAULT_PORTS: Final = {"rtmp": 1935, "rtmps": 443}
+_MAX_TC_URL_CHARACTERS: Final = 4096
+"""Of one that a server sends: a message may have megabytes, and those take seconds to resolve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def moved_to(address: StreamAddress, tc_url: str | None) -> StreamAddress:
 
     Without a `tc_url`, with one that is none, and with one that would leave TLS, that is where they came from.
     """
-    if tc_url is None:
+    if tc_url is None or len(tc_url) > _MAX_TC_URL_CHARACTERS:
         return address
     try:
         host, port, is_tls, path, _ = _read_server(_resolved(address.tc_url, tc_url))
