@@ -1,7 +1,6 @@
 """URLs of streams: split as FFmpeg splits them, and nothing else taken for one."""
 
 import contextlib
-
 import time
 
 import pytest
