@@ -115,6 +115,24 @@ def test_pause_and_play_come_back_to_live_by_keys(site: Watched, chromium: Brows
         wait_for(page, "e.video.muted")
 
 
+def test_a_stream_that_is_not_there_is_not_paused_once_somebody_wants_it_again(
+    site: Watched, chromium: Browser
+) -> None:
+    page = chromium.page()
+    with site.publishing("held"):
+        page.goto(site.page_of("held"))
+        wait_for_picture(page)
+    wait_for(page, "p.state === 'ended'")
+    page.locator("penstock-player").focus()
+    page.keyboard.press("k")
+    wait_for(page, "p.state === 'paused'")
+    page.keyboard.press("k")
+    wait_for(page, "!e.video.paused && p.state !== 'paused'")
+    assert words(page) != "Paused"
+    with site.publishing("held"):
+        wait_for_picture(page)
+
+
 def test_a_browser_that_wants_a_click_for_sound_plays_without_it_at_first(site: Watched) -> None:
     with browser(plays_unasked=False) as chromium, site.publishing("quiet"):
         page = chromium.page()

@@ -408,8 +408,13 @@ export class Player extends EventTarget {
   #resumed() {
     clearTimeout(this.#letsGo);
     if (!HELD.has(this.#state)) return;
-    if (this.#hls === null && this.#connection === null) this.#connect();
-    else this.toLive();
+    if (this.#hls === null && this.#connection === null) {
+      this.#connect();
+      return;
+    }
+    // Until it plays, which may be long where the stream ended meanwhile.
+    this.#tell("buffering");
+    this.toLive();
   }
 
   #failed() {
