@@ -58,7 +58,7 @@ def at_once(spark: SparkSession) -> list[tuple[Any, ...]]:
 
 
 def test_amounts_that_nothing_has_stop_no_run(spark: SparkSession) -> None:
-    counters = {"received_bytes": 10**15, "video_frames": 10**15}
+    counters: dict[str, Any] = {"received_bytes": 10**15, "video_frames": 10**15}
     stopped = fact("publish_stopped", 2, HOUR, publication_seq=1, duration_us=SECOND, **counters)
     (row,) = computed(spark, [stopped], stream_carry_of(bronze(spark, []))).collect()
     assert (row.bitrate_bps, row.fps_milli, row.received_bytes) == (0, 0, 10**15)
