@@ -12,6 +12,7 @@ from penstock.errors import MisuseError
     [
         ("stream 1", "stream 1"),
         ("直播 é", "直播 é"),
+        ("می\u200cرو 👩\u200d🚀 朝\u3000ライブ", "می\u200cرو 👩\u200d🚀 朝\u3000ライブ"),
         ("\udcd6\udcd0", "\\xd6\\xd0"),
         ("a\nb\x1b[31m\x7f\x85", "a\\x0ab\\x1b[31m\\x7f\\x85"),
         ("left\u202eright\u2028", "left\\u202eright\\u2028"),

@@ -64,6 +64,16 @@ def test_a_file_where_the_data_folder_should_be_is_one_line(capsys: pytest.Captu
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize("action", [["status"], ["check"], ["report"], ["view", "v"], ["sql", "select 1"]])
+def test_a_data_folder_that_is_not_there_is_said_to_whoever_asks(
+    action: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    data = tmp_path / "dta"
+    assert cli.main(["pipeline", *action, "--data", str(data)]) == 1
+    assert capsys.readouterr().err == f"penstock: pipeline {action[0]}: there is no data folder {data}\n"
+    assert not data.exists()
+
+
 @pytest.mark.parametrize("word", ["0", "-5", "1.5", "x", "10000001"])
 def test_a_day_is_not_simulated_for_a_number_of_viewers_that_it_cannot_have(
     word: str, capsys: pytest.CaptureFixture[str], tmp_path: Path

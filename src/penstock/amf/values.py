@@ -93,11 +93,15 @@ class AmfLimits:
 DEFAULT_LIMITS: Final = AmfLimits()
 
 
+_PARTS_OF_WORDS: Final = frozenset("\u200c\u200d\u3000")
+"""The joiners of Persian and emoji, and the space of Japanese: Python calls them unprintable, and names have them."""
+
+
 def printable(text: str) -> str:
     r"""The text on one line, safe for logs and JSON: what has no glyph is escaped, bytes that are no UTF-8 as \xNN."""
     if text.isprintable():
         return text
-    return "".join(character if character.isprintable() else _escaped(ord(character)) for character in text)
+    return "".join(each if each.isprintable() or each in _PARTS_OF_WORDS else _escaped(ord(each)) for each in text)
 
 
 def _escaped(code: int) -> str:

@@ -43,6 +43,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
 _WRITING = ("run", "rebuild", "archive", "erase")
+_READING = ("status", "check", "report", "view", "sql")
 _DEFAULT_REPORT: Final = Path("penstock-report.html")
 _REPORT_DAYS = 30
 """A page about years takes long to make, and says little about any day."""
@@ -186,6 +187,8 @@ def run(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     # The way to Java logs every call that was broken off, with its stack, and raises it as well.
     logging.getLogger().addHandler(logging.NullHandler())
+    if arguments.action in _READING and config.pipeline.lake is None and not config.server.data_dir.exists():
+        return _fail(1, f"pipeline {arguments.action}: there is no data folder {config.server.data_dir}")
     try:
         return _ACTIONS[arguments.action](config, arguments)
     except KeyboardInterrupt:

@@ -134,6 +134,8 @@ def test_a_version_that_is_gone_or_never_was_is_refused(spark: SparkSession, tmp
         table(spark, "gold.usage", tmp_path, version=1)
     with pytest.raises(LakeError, match=r"gold\.usage has no version 99"):
         table(spark, "gold.usage", tmp_path, version=99)
+    with pytest.raises(LakeError, match=r"version -1 of gold\.usage: versions are counted from 0"):
+        table(spark, "gold.usage", tmp_path, version=-1)
 
 
 SOME = ["bronze.play_started", "silver.views", "silver.frames", "gold.usage", "gold.audience"]

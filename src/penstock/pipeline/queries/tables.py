@@ -34,6 +34,8 @@ def read_table(
     if name in VIEWS_ONLY:
         samples = read_table(spark, lake, "bronze.viewer_sample", version=version, hours=hours)
         return samples.selectExpr(*viewer_samples_columns())
+    if version is not None and version < 0:
+        raise LakeError(f"version {version} of {name}: versions are counted from 0")
     stored = stored_as(name)
     pinned = lake.pin(stored, version)
     if version is not None and pinned is not None:

@@ -12,6 +12,9 @@ import { table } from "/page/parts/table.js";
 import { attempt } from "/page/parts/toast.js";
 
 const MOST = 2000;
+/** A list longer than this is a few hundred kilobytes: it is asked for every MANY_EVERY_MS, not with each turn. */
+const MANY = 200;
+const MANY_EVERY_MS = 10_000;
 const KINDS = { open: ["live", "recording"], closed: ["", "whole"], repaired: ["warn", "repaired"], failed: ["bad", "failed"] };
 
 export function open(app) {
@@ -29,11 +32,16 @@ export function open(app) {
       { title: "Length", kind: "number", text: (each) => (each.duration_ms === null ? "goes on" : duration(each.duration_ms / 1000)) },
       { title: "Size", kind: "number", text: (each) => bytes(each.size_bytes) },
       { title: "State", cell: stateCell },
-      { title: "", label: "Orders", kind: "actions", cell: (each) => actions(app, each) },
+      { title: "", label: "Orders", kind: "actions", cell: (each) => actions(app, each, changed) },
     ],
   });
   const panel = h("section", { class: "panel only-table", hidden: true }, list.element);
   let files = null;
+  let askedAt = -Infinity;
+  const changed = () => {
+    askedAt = -Infinity;
+    app.live.now();
+  };
 
   function draw() {
     if (files === null) return;
@@ -62,6 +70,8 @@ export function open(app) {
       panel,
     ),
     async poll(api) {
+      if (files?.length > MANY && performance.now() - askedAt < MANY_EVERY_MS) return;
+      askedAt = performance.now();
       files = await api.all("/recordings?sort=-started_at", MOST);
     },
     update() {
@@ -107,7 +117,7 @@ function stateCell() {
   };
 }
 
-function actions(app, each) {
+function actions(app, each, changed) {
   const name = `${each.app}/${each.stream} of ${day(each.started_at)}`;
   const fetching = h("button", { class: "button small", type: "button", "aria-label": `Download ${name}` }, icon("download"));
   fetching.addEventListener("click", () => attempt(() => download(app, each)));
@@ -116,7 +126,7 @@ function actions(app, each) {
     const text = `${each.path} is deleted from the disk of the server for good.`;
     if (!(await confirmed({ title: "Delete this recording?", text, action: "Delete" }))) return;
     await attempt(() => app.api.delete(`/recordings/${encodeURIComponent(each.id)}`), `${each.path} is deleted`);
-    app.live.now();
+    changed();
   });
   const mayDelete = app.session.may("admin");
   return {
