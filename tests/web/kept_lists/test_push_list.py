@@ -26,6 +26,11 @@ def test_it_outlives_the_process_in_a_file_for_its_user_alone(tmp_path: Path) ->
     assert stat.S_IMODE((tmp_path / "pushes.json").stat().st_mode) == 0o600
 
 
-def test_a_file_that_is_no_list_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "pushes.json").write_text('[{"name": "a", "streams": ["*/*"], "url": "http://hunter2"}]')
-    assert PushList(tmp_path, lambda _: None).pushes == []
+def test_a_file_that_is_no_list_is_put_aside(tmp_path: Path) -> None:
+    written = '[{"name": "a", "streams": ["*/*"], "url": "http://hunter2"}]'
+    (tmp_path / "pushes.json").write_text(written)
+    pushes = PushList(tmp_path, lambda _: None)
+    assert pushes.pushes == []
+    pushes.add(YOUTUBE)
+    pushes.save()
+    assert (tmp_path / "pushes.unreadable").read_text() == written

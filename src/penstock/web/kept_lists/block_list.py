@@ -13,7 +13,7 @@ import msgspec
 
 from penstock.control.live import Blocks
 from penstock.logs import get_logger
-from penstock.web.kept_lists.private_file import replace_private_file
+from penstock.web.kept_lists.private_file import put_aside, replace_private_file
 
 FILE_NAME: Final = "blocks.json"
 MAX_BLOCKS: Final = 10_000
@@ -112,5 +112,5 @@ def _read(path: Path) -> _Saved:
     except FileNotFoundError:
         return _Saved()
     except (OSError, ValueError, msgspec.MsgspecError) as error:
-        get_logger().error("blocks cannot be read", path=str(path), reason=str(error))
+        get_logger().error("blocks cannot be read", path=str(path), reason=str(error), moved_to=str(put_aside(path)))
         return _Saved()

@@ -1,5 +1,6 @@
 """A small file for the server's user alone, written whole in the place of the one before."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -13,3 +14,11 @@ def replace_private_file(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(descriptor)
     new.replace(path)
+
+
+def put_aside(path: Path) -> Path:
+    """Where a file is from now on that cannot be read, so that the next one does not take its place."""
+    aside = path.with_suffix(".unreadable")
+    with contextlib.suppress(OSError):
+        path.replace(aside)
+    return aside

@@ -14,7 +14,7 @@ from penstock.control.live import NewPush, Pushes
 from penstock.errors import MalformedInput
 from penstock.logs import get_logger
 from penstock.pushes.address import PushAddress, read_push_address
-from penstock.web.kept_lists.private_file import replace_private_file
+from penstock.web.kept_lists.private_file import put_aside, replace_private_file
 
 FILE_NAME: Final = "pushes.json"
 MAX_ADDED: Final = 64
@@ -86,6 +86,6 @@ def _read(path: Path) -> dict[str, AddedPush]:
         return {}
     except (OSError, MalformedInput, msgspec.MsgspecError) as error:
         # What msgspec says names fields and types, and no value.
-        get_logger().error("pushes cannot be read", path=str(path), reason=str(error))
+        get_logger().error("pushes cannot be read", path=str(path), reason=str(error), moved_to=str(put_aside(path)))
         return {}
     return {each.name: each for each in found}
