@@ -272,6 +272,8 @@ def test_short_recordings_are_in_minutes_and_long_ones_in_hours() -> None:
         (wording.amount(999, "B"), "999 B"),
         (wording.amount(999_600, "B"), "1.00 MB"),
         (wording.amount(1_240_000_000_000, "B"), "1.24 TB"),
+        (wording.amount(999.6, "B"), "1.00 kB"),
+        (wording.amount(-2_500, "B"), "-2.50 kB"),
         (wording.amount(4_200_000, "bit/s"), "4.20 Mbit/s"),
         (wording.percent(0.00846), "0.846 %"),
         (wording.percent(0.00001), "< 0.01 %"),

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from penstock.pipeline.reports.gather import HEALTHY
 from penstock.pipeline.reports.report import Audience, Health, Incident, QualityPart, Recordings, Report, Usage
-from penstock.pipeline.reports.wording import amount, duration, shortened
+from penstock.pipeline.reports.wording import amount, duration, scale, shortened
 
 Figure = dict[str, Any]
 Stream = tuple[str | None, str | None]
@@ -164,25 +164,30 @@ def _health(health: Health, zone: ZoneInfo) -> Figure:
 def _bitrate(health: Health, zone: ZoneInfo, colours: dict[Stream, str]) -> Figure:
     edges = _edges(health.at, health.step_minutes, zone)
     shown = health.streams[:_SERIES]
+    most = max((bps or 0 for each in shown for bps in each.bitrate_bps), default=0)
+    divisor, unit = scale(most, "bit/s")
     traces = [
         _line(
             label(f"{each.app}/{each.stream}"),
             edges,
-            _to_edges(each.bitrate_bps),
+            _to_edges([None if bps is None else round(bps / divisor, 4) for bps in each.bitrate_bps]),
             colours[each.app, each.stream],
-            "%{y:.3s}bit/s",
+            f"%{{y:.3~g}} {unit}",
             shape="hv",
         )
         for each in shown
     ]
-    axis = _thousands("bit/s", max((bps or 0 for each in shown for bps in each.bitrate_bps), default=0))
+    axis = _from_zero(unit, divisor)
     layout = {**_minutes_layout(edges), "shapes": _bands(health.incidents, zone), "yaxis": axis}
     return {"data": traces, "layout": layout}
 
 
 def _usage(usage: Usage) -> Figure:
     sent = {(day.app, day.day): day.egress_bytes for day in usage.days}
-    return _bars(sent, lambda value: amount(value, "B"), _thousands("B", max(sent.values(), default=0)))
+    most = max(sent.values(), default=0)
+    divisor, unit = scale(most, "B")
+    scaled = {key: value / divisor for key, value in sent.items()}
+    return _bars(scaled, lambda value: amount(value * divisor, "B"), _from_zero(unit, divisor))
 
 
 def _recordings(recordings: Recordings) -> Figure:
@@ -266,10 +271,10 @@ def _whole_numbers(most: float) -> Figure:
     return axis
 
 
-def _thousands(unit: str, most: float) -> Figure:
-    """An axis from 0 with decimal prefixes; without a range for small values it would show thousandths of the unit."""
-    axis: Figure = {"rangemode": "tozero", "tickformat": "~s", "ticksuffix": unit}
-    return axis if most >= 1000 else {**axis, "range": [0, 1000]}
+def _from_zero(unit: str, divisor: int) -> Figure:
+    """An axis of amounts. Without a range for small ones it would show fractions of the unit."""
+    axis: Figure = {"rangemode": "tozero", "ticksuffix": f" {unit}"}
+    return axis if divisor > 1 else {**axis, "range": [0, 1000]}
 
 
 def _bands(incidents: Sequence[Incident], zone: ZoneInfo) -> list[Figure]:

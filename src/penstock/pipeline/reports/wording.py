@@ -39,12 +39,14 @@ def amount(value: float | None, unit: str) -> str:
     """With a decimal prefix: 1.24 TB."""
     if value is None:
         return NOTHING
-    size, prefix = float(value), _PREFIXES[0]
-    for prefix in _PREFIXES:
-        if abs(size) < 999.5 or prefix == _PREFIXES[-1]:
-            break
-        size /= 1000
-    return f"{_three_digits(size)} {prefix}{unit}".strip()
+    divisor, prefixed = scale(value, unit)
+    return f"{_three_digits(value / divisor)} {prefixed}".strip()
+
+
+def scale(value: float, unit: str) -> tuple[int, str]:
+    """What to divide by, and the unit with its prefix."""
+    power = next((power for power in range(len(_PREFIXES)) if abs(value) < 999.5 * 1000**power), len(_PREFIXES) - 1)
+    return 1000**power, f"{_PREFIXES[power]}{unit}"
 
 
 def count(value: float | None) -> str:
