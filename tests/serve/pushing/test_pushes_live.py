@@ -188,7 +188,7 @@ def test_targets_come_by_the_api_and_by_a_reload_while_the_stream_is_live(tmp_pa
             file.write_text(file.read_text() + target("file", f"{there}/reloaded/{{stream}}"))
             assert server.ask("POST", "/api/v1/config/reload").status_code == 200
             other.wait_for_line("publish started: reloaded/a")
-            eventually(lambda: {each["name"]: each["sessions"][0]["state"] for each in listed(server)} == BOTH_LIVE)
+            eventually(lambda: states(server) == {"api": ["live"], "file": ["live"]})
             status = [sys.executable, "-m", "penstock", "status", "--url", server.url]
             shown = run_to_end(status, tmp_path / "status.log", DEADLINE_S)
             assert f"push api to {there}/added: live/a live, " in shown
@@ -198,7 +198,8 @@ def test_targets_come_by_the_api_and_by_a_reload_while_the_stream_is_live(tmp_pa
     assert "sesame" not in (tmp_path / "a" / "server.log").read_text() + shown
 
 
-BOTH_LIVE = {"api": "live", "file": "live"}
+def states(server: ApiServer) -> dict[str, list[str]]:
+    return {each["name"]: [session["state"] for session in each["sessions"]] for each in listed(server)}
 
 
 def listed(server: ApiServer) -> list[dict[str, Any]]:

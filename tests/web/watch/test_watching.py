@@ -315,14 +315,16 @@ def test_the_browsers_own_hls_comes_back_when_its_stream_does(site: Watched, chr
         window.player = new Player(video, { address, prefersHls: true });
         window.player.start();
         const seen = [];
+        let told = 0;
         window.player.addEventListener("state", () => seen.push(window.player.state));
         window.comesTo = async (state) => {
           const ends_ms = performance.now() + WITHIN_MS;
-          const from = seen.length;
           while (window.player.state !== state && performance.now() < ends_ms) {
             await new Promise((resolve) => setTimeout(resolve, 50));
           }
-          return [...seen.slice(from), window.player.state];
+          const since = seen.slice(told);
+          told = seen.length;
+          return [...since, window.player.state];
         };
     }""".replace("WITHIN_MS", str(WITHIN_MS))
     page = chromium.page()
