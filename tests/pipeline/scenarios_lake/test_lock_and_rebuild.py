@@ -99,6 +99,7 @@ def test_a_rebuild_of_a_table_that_no_run_computes_is_refused(data: Path, capsys
 def test_a_lake_whose_name_the_tables_cannot_have_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
+    (tmp_path / name).mkdir()
     assert penstock(tmp_path / name, "status") == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("needs a name without backslashes and without %-codes like %41")
