@@ -1,10 +1,12 @@
 """What viewers of RTMP notice of viewers of HLS in the same worker: their p99 with them and without, in turns.
 
-    python -m bench.hls_beside [--viewers 100] [--hls-viewers 300] [--seconds 8] [--rounds 3]
+    python -m bench.hls_beside [--viewers 100] [--hls-viewers 300] [--seconds 8] [--rounds 3] [--without-sound]
 
 Owns the order: one server of one worker, one stream by the load generator that measures, another of the same rate by
 FFmpeg that is watched as low-latency HLS. Figures mean nothing on a machine whose cores are taken by others: the load
-is printed with them, and how many answers viewers of HLS got, which is 9.9 a second and viewer if none is late.
+is printed with them, and how many answers viewers of HLS got, which is 9.9 a second and viewer if none is late. By
+`auto` sound waits the longer the busier the server is, so pictures alone show what HLS holds up, and sound what that
+policy saves.
 """
 
 import argparse
@@ -73,15 +75,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--row", default="penstock", help="the server, by its name in bench.servers")
+    parser.add_argument("--without-sound", action="store_true", help="of the stream that is measured")
     options = parser.parse_args()
     cores = Cores.apart()
+    told: dict[str, object] = {"audio_per_s": 0} if options.without_sound else {}
     ratios: list[float] = []
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
         folder = Path(name)
         file = make_file(folder)
         with (
             serving(CONTESTANTS[options.row], cores.server) as server,
-            load("publish", {"port": server.port, "seconds": 0}, cores.generator) as publisher,
+            load("publish", {"port": server.port, "seconds": 0, **told}, cores.generator) as publisher,
             publishing(file, server.port, folder, "beside"),
         ):
             publisher.wait_for("ready", READY_DEADLINE_S)
