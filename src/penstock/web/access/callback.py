@@ -7,6 +7,7 @@ second: an answer about one counts for a second.
 """
 
 import asyncio
+import hashlib
 import itertools
 import json
 import time
@@ -74,21 +75,21 @@ class Callback:
         self._clock = clock
         self._turns = asyncio.Semaphore(MAX_AT_A_TIME)
         self._waiting = 0
-        self._answers: dict[CallbackRequest, tuple[float, Grant | None]] = {}
-        """Of viewers of HLS, the oldest first, with the time of each."""
+        self._answers: dict[bytes, tuple[float, Grant | None]] = {}
+        """Of viewers of HLS by a hash of what is asked, which may be long; the oldest first, with the time of each."""
 
     async def grant(self, request: CallbackRequest) -> Grant | None:
         """None: it refuses, or could not be asked and `callback_fails` says so."""
         if request.protocol != "hls":
             return await self._grant(request)
-        asked = request.as_of_hls()
+        asked = hashlib.sha256(_json(request.as_of_hls())[0]).digest()
         answered_at, grant = self._answers.get(asked, (None, None))
         if answered_at is None or not 0 <= self._clock() - answered_at < ANSWER_COUNTS_S:
             grant = await self._grant(request)
             self._remember(asked, grant)
         return grant
 
-    def _remember(self, asked: CallbackRequest, grant: Grant | None) -> None:
+    def _remember(self, asked: bytes, grant: Grant | None) -> None:
         now = self._clock()
         self._answers.pop(asked, None)
         self._answers[asked] = now, grant
