@@ -18,7 +18,8 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,17 @@ def get(port: int, path: str) -> bytes:
 class Row:
     """Some viewers in a process of their own, and the CPU time of the server meanwhile."""
 
-    def __init__(self, name: str, pid: int, run: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        name: str,
+        pid: int,
+        run: Callable[..., None],
+        arguments: tuple[Any, ...],
+        beside: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """`beside`: what has to go on meanwhile, and would disturb other rows."""
         self.name = name
+        self.beside = beside
         self.pid = pid
         self.run = run
         self.arguments = arguments
@@ -104,6 +114,10 @@ class Row:
         self.remarks: list[str] = []
 
     def measure(self, viewers: int, seconds: float) -> None:
+        with self.beside():
+            self._measure(viewers, seconds)
+
+    def _measure(self, viewers: int, seconds: float) -> None:
         are_there = multiprocessing.Event()
         results: Any = multiprocessing.Queue()
         is_hls = self.run is watch_hls
@@ -136,19 +150,24 @@ class Row:
 
 
 class Files:
-    """The same segments as files: copied while the stream goes on, the playlist renamed into place."""
+    """The same segments as files: copied while the stream goes on, the playlist renamed into place.
+
+    Only while these are asked for: what the copies cost is not to count where the server itself is measured.
+    """
 
     def __init__(self, port: int, folder: Path) -> None:
         self._port = port
         self._folder = folder
-        (folder / "files" / "live").mkdir(parents=True, exist_ok=True)
         self._is_over = multiprocessing.Event()
         self._process = multiprocessing.Process(target=self._copy, daemon=True)
 
     def __enter__(self) -> "Files":
+        playlist = self._folder / "files" / "live" / "classic.m3u8"
+        playlist.parent.mkdir(parents=True, exist_ok=True)
+        playlist.unlink(missing_ok=True)
         self._process.start()
         give_up_at = time.monotonic() + START_DEADLINE_S
-        while not (self._folder / "files" / "live" / "classic.m3u8").exists() and time.monotonic() < give_up_at:
+        while not playlist.exists() and time.monotonic() < give_up_at:
             time.sleep(0.1)
         return self
 
@@ -240,15 +259,15 @@ def main() -> None:
         time.sleep(3 * SETTLE_S)
         get(http, "/live/bench0.m3u8?wait_s=20")
         peer, peer_port = stack.enter_context(nginx(folder))
-        stack.enter_context(Files(http, folder))
+        files = partial(Files, http, folder)
         rows = [
             Row("RTMP", server.pid, watch_rtmp, (rtmp,)),
             Row("low-latency HLS", server.pid, watch_hls, (http, "/live/bench0/low.m3u8", True)),
             Row("classic HLS", server.pid, watch_hls, (http, "/live/bench0/classic.m3u8", False)),
-            Row("classic HLS, nginx, files", peer.pid, watch_hls, (peer_port, "/live/classic.m3u8", False)),
+            Row("classic HLS, nginx, files", peer.pid, watch_hls, (peer_port, "/live/classic.m3u8", False), files),
         ]
         print(f"{options.viewers} viewers, {len(with_descendants(server.pid))} processes", flush=True)
-        alone = [Row(f"{row.name}, one viewer", row.pid, row.run, row.arguments) for row in rows[2:]]
+        alone = [Row(f"{row.name}, one viewer", row.pid, row.run, row.arguments, row.beside) for row in rows[2:]]
         for _ in range(options.rounds):
             for row in (*rows, *others):
                 row.measure(options.viewers, seconds)
