@@ -50,6 +50,18 @@ def test_a_log_stamps_what_is_appended() -> None:
     assert stage.log.segment_at(boundaries[3].position).entry_at(boundaries[3].position).timestamp_ms == 600  # type: ignore[union-attr]
 
 
+def test_a_log_knows_that_a_part_began_in_what_is_not_flushed_yet() -> None:
+    stage = StampedStage(LogLimits())
+    began: list[int] = []
+    for frame in steady(1.1):
+        stage.log.append(frame, 0.0, WALL_MS + frame.timestamp_ms)
+        if stage.log.has_unflushed_boundary:
+            began.append(frame.timestamp_ms)
+            stage.flush(0.0)
+            assert not stage.log.has_unflushed_boundary
+    assert began == [*range(0, 1100, 200)]
+
+
 def test_a_log_without_stamps_has_no_boundaries() -> None:
     log = StreamLog(FollowingStage().memory, ENCODERS, SMALL, LogBudget(1 << 40))
     for frame in steady(1):

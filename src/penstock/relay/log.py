@@ -163,6 +163,7 @@ class StreamLog(ReadableLog):
         position = self._appended
         if self._stamps is not None and (boundary := self._stamps.stamp(frame, position, wall_ms)) is not None:
             self.boundaries.add(boundary, self.config)
+            self.has_unflushed_boundary = True
         if is_setup:
             self.config = self.config.with_frame(frame)
         elif is_key or (kind is FrameKind.AUDIO and self._is_quiet_point(now)):
@@ -218,7 +219,7 @@ class StreamLog(ReadableLog):
         self._pieces = []
         self._entries = []
         self._first_unflushed_point = None
-        self.has_unflushed_video = False
+        self.has_unflushed_video = self.has_unflushed_boundary = False
         self.unflushed_since = None
         return flush
 

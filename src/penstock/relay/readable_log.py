@@ -90,6 +90,7 @@ class ReadableLog:
         self.unflushed_since: float | None = None
         """Only where a log is written there is something that no cursor sees yet."""
         self.has_unflushed_video = False
+        self.has_unflushed_boundary = False
         self._joining: tuple[CodecConfig, int, tuple[JoiningMessage, ...]] | None = None
 
     @property

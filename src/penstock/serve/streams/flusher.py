@@ -18,9 +18,9 @@ from penstock.serve.sending.round_times import RoundTimes
 from penstock.serve.streams.live_stream import LiveStream, close_lost
 from penstock.serve.streams.viewer import Viewer
 
-_UNWATCHED_WAIT_S: Final = 0.5
-_UNWATCHED_BYTES: Final = 256 * 1024
-_UNWATCHED_MESSAGES: Final = 512
+_NO_HURRY_S: Final = 0.5
+_MOST_BYTES: Final = 256 * 1024
+_MOST_MESSAGES: Final = 512
 """What is not flushed yet is kept as objects, each of which takes more memory than a tiny message."""
 _MOST_PER_ROUND: Final = 128
 """Of those that have waited: publishers that are read together are due together. A flush to nobody takes 30 µs."""
@@ -89,10 +89,10 @@ class Flusher:
         log = stream.log
         if log.unflushed_since is None:
             return None
-        if not stream.has_viewers:
+        if not stream.has_viewers or (stream.waits_for_parts_alone and not log.has_unflushed_boundary):
             # Nobody waits for it: fewer and larger writes.
-            is_much = log.unflushed_bytes >= _UNWATCHED_BYTES or log.unflushed_messages >= _UNWATCHED_MESSAGES
-            return log.unflushed_since + (0.0 if is_much else _UNWATCHED_WAIT_S)
+            is_much = log.unflushed_bytes >= _MOST_BYTES or log.unflushed_messages >= _MOST_MESSAGES
+            return log.unflushed_since + (0.0 if is_much else _NO_HURRY_S)
         waiting = Waiting(log.unflushed_since, log.has_unflushed_video, log.next_video_at)
         # What a flush costs is paid in all workers in which the stream is watched, so the load of all of them counts.
         busy_share = self._loop.busy_share + self.busy_share_beside

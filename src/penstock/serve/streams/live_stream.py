@@ -108,6 +108,8 @@ class LiveStream:
         self.began_at = now
         """When its last publication did."""
         self.viewers: set[Viewer] = set()
+        self._takers = 0
+        """How many of them are sent the log itself."""
         self.listeners: list[FlushListener] = []
         """Who hears of every flush besides viewers: followers such as the recorder, meters of telemetry."""
         self._eager_listeners = 0
@@ -154,6 +156,12 @@ class LiveStream:
     def has_viewers(self) -> bool:
         """Whether anybody waits for what is published, here or in another worker."""
         return bool(self.viewers or self.viewers_elsewhere or self.encodings or self._eager_listeners)
+
+    @property
+    def waits_for_parts_alone(self) -> bool:
+        """Whether all who wait for what is published want whole parts of it."""
+        is_packaged_alone = self.packaged_ms > 0 and not (self._takers or self._eager_listeners)
+        return is_packaged_alone and not (self.viewers_elsewhere or self.encodings)
 
     def listen_eagerly(self, listener: FlushListener) -> None:
         """Have somebody hear of every flush who is in a hurry: it is flushed, and kept, as for viewers."""
@@ -492,6 +500,7 @@ class LiveStream:
         viewer.left_off_position = self.log.head + self.log.unflushed_bytes if is_next else 0
         viewer.waited_for_stream = not self.is_live
         self.viewers.add(viewer)
+        self._takers += viewer.takes_log
         viewer.connection.request_turn()
         if not self.is_dirty and self.log.unflushed_bytes:
             # It was to be flushed when somebody would come.
@@ -500,7 +509,9 @@ class LiveStream:
     def remove(self, viewer: Viewer) -> None:
         """A viewer goes."""
         self.unseat(viewer)
-        self.viewers.discard(viewer)
+        if viewer in self.viewers:
+            self.viewers.remove(viewer)
+            self._takers -= viewer.takes_log
         self._keep_only_what_is_read()
         self._close_if_left()
 

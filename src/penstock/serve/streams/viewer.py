@@ -64,6 +64,8 @@ class ViewedStream(Protocol):
 class Viewer:
     """One play."""
 
+    takes_log = True
+    """Whether it is sent the log, as it comes; else what is made of the log part by part."""
     __slots__ = (
         "connection",
         "cursor",

@@ -2,6 +2,7 @@
 
 # Long because: a view is shown by all that asks about it, one worker beside another.
 
+from itertools import pairwise
 from urllib.parse import parse_qsl, urljoin
 
 import pytest
@@ -11,6 +12,7 @@ from penstock.control.live import SentAway
 from penstock.media.frame import FrameKind
 from penstock.media_paths import read_media_path
 from penstock.relay.log import StreamLog
+from penstock.relay.readable_log import Flush
 from penstock.serve.http.answers import AnswerTable
 from penstock.serve.http.hls.site import HlsSite
 from penstock.serve.http.hls.views import View
@@ -169,6 +171,47 @@ def test_who_waits_for_the_first_segment_of_a_stream_is_a_viewer_meanwhile() -> 
     publish(publisher, 10.5, 9.5, gop=1000)
     assert status_of(wait) == 200
     assert told(on) == ["live/a played"]
+
+
+class Flushes:
+    """A published stream, and how often it is flushed while it goes on."""
+
+    def __init__(self) -> None:
+        self.stage = Stage(ServerSettings(hls=HLS, app=lambda _name: AppSettings(grace_s=0.0)))
+        self.publisher = self.stage.publisher()
+        publish(self.publisher, 4.5)
+        self._at: list[float] = []
+        self.stage.stream().listeners.append(self)
+        self._since_s = 4.5
+
+    def on_flush(self, flush: Flush, now: float) -> None:
+        self._at.append(now)
+
+    def intervals_ms(self, seconds: float) -> list[int]:
+        """Between those of so many seconds more."""
+        publish(self.publisher, self._since_s + 0.4, self._since_s)
+        self._at.clear()
+        publish(self.publisher, self._since_s + 0.4 + seconds, self._since_s + 0.4)
+        self._since_s += 0.4 + seconds
+        return [round(1000 * (later - earlier)) for earlier, later in pairwise(self._at)]
+
+
+def test_a_stream_that_is_watched_by_hls_alone_is_flushed_when_a_part_is_whole() -> None:
+    flushes = Flushes()
+    on = Site(flushes.stage)
+    on.text()
+    intervals = flushes.intervals_ms(2.1)
+    assert len(intervals) >= 9
+    assert all(180 <= each <= 220 for each in intervals), intervals
+
+
+def test_a_stream_that_somebody_watches_by_rtmp_is_flushed_frame_by_frame_also_beside_hls() -> None:
+    flushes = Flushes()
+    Site(flushes.stage).text()
+    viewer = flushes.stage.viewer()
+    assert max(flushes.intervals_ms(1.0)) < 50
+    viewer.connection.close("of the test")
+    assert min(flushes.intervals_ms(1.0)) >= 180
 
 
 def test_what_is_laid_out_leaves_half_of_all_memory_to_logs() -> None:

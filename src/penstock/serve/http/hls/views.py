@@ -162,6 +162,7 @@ class ViewConnection:
 class View(Viewer):
     """One view."""
 
+    takes_log = False
     __slots__ = ("caller", "has_asked_for_playlist", "owner", "seen_at", "stand_in", "subject")
 
     def __init__(
