@@ -152,13 +152,13 @@ def test_a_total_never_goes_back(steps: list[tuple[int, str, int]]) -> None:
 def test_the_load_beside_a_worker_is_that_of_all_others_added_up() -> None:
     everything = FiguresSum()
     for worker, share in ((1, 0.25), (2, 0.5), (3, 0.75)):
-        everything.told(worker, "b", Figures(busy_share=share))
-    assert [everything.busy_share_beside(worker) for worker in (1, 2, 3)] == [1.25, 1.0, 0.75]
+        everything.told(worker, "b", Figures(busy_share=1.0, foreground_share=share))
+    assert [everything.foreground_share_beside(worker) for worker in (1, 2, 3)] == [1.25, 1.0, 0.75]
     everything.lost(3)
-    assert [everything.busy_share_beside(worker) for worker in (1, 2)] == [0.5, 0.25]
+    assert [everything.foreground_share_beside(worker) for worker in (1, 2)] == [0.5, 0.25]
 
 
 def test_beside_a_worker_that_is_alone_there_is_no_load() -> None:
     alone = FiguresSum()
-    alone.told(1, "b", Figures(busy_share=0.75))
-    assert alone.busy_share_beside(1) == 0.0
+    alone.told(1, "b", Figures(foreground_share=0.75))
+    assert alone.foreground_share_beside(1) == 0.0

@@ -109,6 +109,7 @@ class FakeLoop:
         self.now = START
         self.turn_ends_at = START
         self.busy_share = 0.0
+        self.foreground_share = 0.0
         self.look_costs_s = 0.0
         """How much time passes before each look at the clock: the work of whoever looks."""
         self.after_events: Callable[[], None] | None = None
@@ -137,9 +138,19 @@ class FakeLoop:
         self._worked_s += self.look_costs_s
         return self.now + self._worked_s
 
-    def add(self, descriptor: int, events: int, callback: Callable[[int], None], *, is_listener: bool = False) -> Turn:
+    def add(
+        self,
+        descriptor: int,
+        events: int,
+        callback: Callable[[int], None],
+        *,
+        is_listener: bool = False,
+        is_background: bool = False,
+    ) -> Turn:
         self.interest[descriptor] = events
-        turn = self._turns[descriptor] = Turn(callback, descriptor, is_listener=is_listener)
+        turn = self._turns[descriptor] = Turn(
+            callback, descriptor, is_listener=is_listener, is_background=is_background
+        )
         return turn
 
     def modify(self, descriptor: int, events: int) -> None:

@@ -24,6 +24,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     streams: int = 0
     busy_share: float = 0.0
     """How much of its time the loop does not wait."""
+    foreground_share: float = 0.0
+    """The same without what it does in the background: requests for HLS and what is made for them."""
     received_bytes: int = 0
     sent_bytes: int = 0
     media_messages: int = 0
@@ -87,7 +89,7 @@ _GAUGES: Final = (
     "recorder_backlog_bytes",
     "facts_pending_bytes",
 )
-_LARGEST: Final = ("flush_grid_s", "busy_share")
+_LARGEST: Final = ("flush_grid_s", "busy_share", "foreground_share")
 _COUNTERS: Final = (
     "received_bytes",
     "sent_bytes",
@@ -142,9 +144,9 @@ class FiguresSum:
         if known is not None:
             self.past = _counted_by((self.past, known[1]))
 
-    def busy_share_beside(self, worker: int) -> float:
+    def foreground_share_beside(self, worker: int) -> float:
         """Of all workers but one, added up: in cores, so it may be above 1."""
-        return sum(figures.busy_share for other, (_, figures) in self._boots.items() if other != worker)
+        return sum(figures.foreground_share for other, (_, figures) in self._boots.items() if other != worker)
 
     def total(self) -> Figures:
         """What all have counted since the beginning, and what the live ones hold."""

@@ -199,9 +199,9 @@ class Decoder(Message, frozen=True):
 
 
 class LoadBeside(Message, frozen=True):
-    """Once a second: how busy the loops of all other workers are, added up."""
+    """Once a second: how busy the loops of all other workers are, without the background, added up."""
 
-    busy_share: float
+    foreground_share: float
 
 
 class Reload(Message, frozen=True):

@@ -5,9 +5,10 @@ readable is read before anything is flushed, and a readable socket costs one met
 must not raise; one that raises is logged by `on_error` and costs what it was about, never the loop.
 
 A round is: whoever has an event, one turn each; timers; what `after_events` flushes; then those who asked for a further
-turn, and at last those who used more time lately than others, each group for at most `SHARE_S`. A callback finds in
-`turn_ends_at` when it should stop; what it leaves undone it asks another turn for. So whatever one connection or a
-hundred make the server do, everybody else waits for a few milliseconds.
+turn, and those who used more time lately than others, each group for at most `SHARE_S`; at last the background, for
+half a millisecond or as long as all others took. A callback finds in `turn_ends_at` when it should stop; what it leaves
+undone it asks another turn for. So whatever one connection or a hundred make the server do, everybody else waits for a
+few milliseconds, and for what is done in the background half a millisecond (decision 0067).
 """
 
 # Long because: whoever waits for the loop waits for all of it.
@@ -36,6 +37,11 @@ TURN_S: Final = 0.002
 """How long one callback may take before it should give way."""
 SHARE_S: Final = 0.005
 """How long those who have further turns may take in a round, all together."""
+BACKGROUND_S: Final = 0.0005
+"""What the background has of a round at least, and what those who come meanwhile wait for."""
+_BACKGROUND_EVENTS: Final = 32
+_BACKGROUND_INTERVAL_S: Final = 0.005
+"""To wake up for one request costs as much as to answer it, so those of a busy time are read together."""
 _SHORT_TURN_S: Final = 0.0001
 """A turn in a round that is longer than that already: enough for a ping or a frame."""
 _MAX_EVENTS: Final = 1024
@@ -75,6 +81,7 @@ class Turn:
         "events",
         "failed_at",
         "failures",
+        "is_background",
         "is_listener",
         "is_queued",
         "seen_at",
@@ -82,7 +89,12 @@ class Turn:
     )
 
     def __init__(
-        self, callback: Callable[[int], None], descriptor: int | None = None, *, is_listener: bool = False
+        self,
+        callback: Callable[[int], None],
+        descriptor: int | None = None,
+        *,
+        is_listener: bool = False,
+        is_background: bool = False,
     ) -> None:
         self.callback = callback
         self.descriptor = descriptor
@@ -90,6 +102,8 @@ class Turn:
         """Those that came while it waited for its turn."""
         self.is_queued = False
         self.is_listener = is_listener
+        self.is_background = is_background
+        """Whether it gives way to all who are not."""
         self.used_s = 0.0
         self.seen_at = 0.0
         self.failures = 0
@@ -105,13 +119,23 @@ class Loop(Protocol):
     """When the callback that is being called should stop."""
     busy_share: float
     """How much of its time the loop does not wait, over the last second or so."""
+    foreground_share: float
+    """The same without the background, for which nobody else waits."""
     flush_at: float
     """When a round is to begin though nothing has happened, since something is to be flushed."""
 
     def clock(self) -> float:
         """The monotonic clock."""
 
-    def add(self, descriptor: int, events: int, callback: Callable[[int], None], *, is_listener: bool = False) -> Turn:
+    def add(
+        self,
+        descriptor: int,
+        events: int,
+        callback: Callable[[int], None],
+        *,
+        is_listener: bool = False,
+        is_background: bool = False,
+    ) -> Turn:
         """Call back with the events that a descriptor has. A listener is never given up, however often it fails."""
 
     def modify(self, descriptor: int, events: int) -> None:
@@ -157,6 +181,12 @@ class Reactor:
         """Those who used much lately, and so come last."""
         self._heavy_from_s = TURN_S
         """What one may have used in the last tenth of a second and still be served with everybody."""
+        # Inside the other one: it has an event as long as any descriptor of its own has, and tells no more than that.
+        self._background_epoll = select.epoll()
+        self._background_look_at = math.inf
+        """When it is looked at next; infinite: when it has an event."""
+        self._background: deque[Turn] = deque()
+        """Those of the background whose turn is due."""
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._posted: deque[Callable[[], None]] = deque()
@@ -175,28 +205,41 @@ class Reactor:
         self.turn_ends_at = self.now
         self.busy_share = 0.0
         """How much of its time the loop does not wait, over the last second or so."""
+        self.foreground_share = 0.0
+        """The same without the background, for which nobody else waits."""
         self._busy_s = 0.0
+        self._background_s = 0.0
         self._load_from = self.now
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.add(self._wake_read, READ, self._on_wake)
+        self.add(self._background_epoll.fileno(), READ | select.EPOLLONESHOT, self._on_background_events)
 
-    def add(self, descriptor: int, events: int, callback: Callable[[int], None], *, is_listener: bool = False) -> Turn:
+    def add(
+        self,
+        descriptor: int,
+        events: int,
+        callback: Callable[[int], None],
+        *,
+        is_listener: bool = False,
+        is_background: bool = False,
+    ) -> Turn:
         """Call back with the events that a descriptor has. A listener is never given up, however often it fails."""
-        self._epoll.register(descriptor, events)
-        turn = self._turns[descriptor] = Turn(callback, descriptor, is_listener=is_listener)
+        (self._background_epoll if is_background else self._epoll).register(descriptor, events)
+        turn = self._turns[descriptor] = Turn(
+            callback, descriptor, is_listener=is_listener, is_background=is_background
+        )
         return turn
 
     def modify(self, descriptor: int, events: int) -> None:
         """Wait for other events."""
-        reads = self._coalesced.get(descriptor)
-        (self._epoll if reads is None else reads.epoll).modify(descriptor, events)
+        self._epoll_of(descriptor).modify(descriptor, events)
 
     def remove(self, descriptor: int) -> None:
         """Forget a descriptor, before it is closed."""
+        self._unregister(descriptor)
         turn = self._turns.pop(descriptor)
         turn.descriptor = None
         turn.callback = _nothing
-        self._unregister(descriptor)
 
     def forget(self, descriptor: int) -> None:
         """As remove, for one that may have been removed before."""
@@ -207,7 +250,7 @@ class Reactor:
         """Look at a descriptor at intervals only, together with all such, or at once again."""
         self._unregister(descriptor)
         if pace is Pace.AT_ONCE:
-            self._epoll.register(descriptor, events)
+            self._epoll_of(descriptor).register(descriptor, events)
         else:
             reads = self._coalesced[descriptor] = self._coalesced_reads[pace]
             reads.add(descriptor, events)
@@ -215,15 +258,24 @@ class Reactor:
     def _unregister(self, descriptor: int) -> None:
         reads = self._coalesced.pop(descriptor, None)
         if reads is None:
-            self._epoll.unregister(descriptor)
+            self._epoll_of(descriptor).unregister(descriptor)
         else:
             reads.remove(descriptor)
+
+    def _epoll_of(self, descriptor: int) -> select.epoll:
+        reads = self._coalesced.get(descriptor)
+        if reads is not None:
+            return reads.epoll
+        return self._background_epoll if self._turns[descriptor].is_background else self._epoll
 
     def queue(self, turn: Turn) -> None:
         """Give a further turn, with no events, at the end of this round or in a later one."""
         if not turn.is_queued:
             turn.is_queued = True
-            (self._heavy if self._is_heavy(turn) else self._further).append(turn)
+            if turn.is_background:
+                self._background.append(turn)
+            else:
+                (self._heavy if self._is_heavy(turn) else self._further).append(turn)
 
     def call_at(self, due: float, callback: Callable[[], None]) -> Timer:
         """Call once, not before a time."""
@@ -257,6 +309,7 @@ class Reactor:
         """Serve until stopped."""
         self._is_running = True
         poll, clock = self._epoll.poll, self.clock
+        only_background = [(self._background_epoll.fileno(), READ)]
         woke_at = clock()
         while self._is_running:
             waits_from = clock()
@@ -268,13 +321,19 @@ class Reactor:
             if self._coalesced:
                 for reads in self._coalesced_reads.values():
                     events += reads.poll(self.now)
-            self._run_events(events)
-            self._finish_round()
+            if events == only_background and self.now < self.flush_at and not (self._further or self._heavy):
+                self._background_look_at = self.now
+            else:
+                self._run_events(events)
+                self._finish_round()
             if self._further or self._heavy:
                 self._share_out(self._further)
                 # Whoever used least of them first: it may be among them by the load alone.
                 self._heavy = deque(sorted(self._heavy, key=_used_s))
                 self._share_out(self._heavy)
+                self._finish_round()
+            if self._background or self.now >= self._background_look_at:
+                self._work_in_background()
                 self._finish_round()
 
     def _run_events(self, events: list[tuple[int, int]]) -> None:
@@ -309,11 +368,39 @@ class Reactor:
         if self.after_events is not None:
             self._guarded(self.after_events)
 
-    def _share_out(self, waiting: deque[Turn]) -> None:
+    def _on_background_events(self, _events: int) -> None:
+        self._background_look_at = self.now
+
+    def _work_in_background(self) -> None:
+        """A little of it, whatever there is: the loop then looks at once whether anybody else has come."""
+        if self.now >= self._background_look_at:
+            self._look_at_background()
+        began_at = self.clock()
+        # As much as the others had, so that these do not starve it.
+        self._share_out(self._background, min(max(began_at - self.now, BACKGROUND_S), SHARE_S))
+        self._background_s += self.clock() - began_at
+
+    def _look_at_background(self) -> None:
+        """At once if there is something for the first time, then at intervals until there is nothing any more."""
+        found = self._background_epoll.poll(0, _BACKGROUND_EVENTS)
+        for descriptor, events in found:
+            turn = self._turns[descriptor]
+            turn.events |= events
+            self.queue(turn)
+        if len(found) == _BACKGROUND_EVENTS:
+            # The kernel hands out what is ready in turns: the others are due.
+            self._background_look_at = self.now
+        elif found:
+            self._background_look_at = self.now + _BACKGROUND_INTERVAL_S
+        else:
+            self._background_look_at = math.inf
+            self._epoll.modify(self._background_epoll.fileno(), READ | select.EPOLLONESHOT)
+
+    def _share_out(self, waiting: deque[Turn], share_s: float = SHARE_S) -> None:
         """Turns one after another until the time that they share is over; the rest comes in later rounds."""
         at = self.clock()
         self._processor_at = self._processor_clock()
-        share_ends_at = at + SHARE_S
+        share_ends_at = at + share_s
         for _ in range(len(waiting)):
             turn = waiting.popleft()
             turn.is_queued = False
@@ -375,22 +462,28 @@ class Reactor:
         for descriptor in (self._wake_read, self._wake_write):
             os.close(descriptor)
         self._epoll.close()
+        self._background_epoll.close()
         for reads in self._coalesced_reads.values():
             reads.close()
 
     def _take_load(self) -> None:
-        share = self._busy_s / (self.now - self._load_from)
-        self.busy_share += (share - self.busy_share) * _LOAD_SMOOTHING
-        self._busy_s, self._load_from = 0.0, self.now
+        elapsed_s = self.now - self._load_from
+        self.busy_share += (self._busy_s / elapsed_s - self.busy_share) * _LOAD_SMOOTHING
+        foreground_s = self._busy_s - self._background_s
+        self.foreground_share += (foreground_s / elapsed_s - self.foreground_share) * _LOAD_SMOOTHING
+        self._busy_s = self._background_s = 0.0
+        self._load_from = self.now
 
     def _timeout_s(self, now: float) -> float:
-        if self._further or self._heavy:
+        if self._further or self._heavy or self._background:
             return 0.0
         timers = self._timers
         # A cancelled timer must not wake us.
         while timers and timers[0][2].callback is None:
             heapq.heappop(timers)
-        due = min(timers[0][0], self.flush_at) if timers else self.flush_at
+        due = min(self.flush_at, self._background_look_at)
+        if timers:
+            due = min(due, timers[0][0])
         if self._coalesced:
             due = min(due, *(reads.wake_at for reads in self._coalesced_reads.values()))
         if due == math.inf:

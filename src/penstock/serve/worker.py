@@ -139,7 +139,7 @@ class Worker:
             case TurnedAway():
                 program.tell_turned_away(message)
             case LoadBeside():
-                program.server.flusher.busy_share_beside = message.busy_share
+                program.server.flusher.foreground_share_beside = message.foreground_share
             case Reload():
                 program.reload(config_from_values(message.config))
             case Draining():

@@ -288,6 +288,14 @@ def wait_of(on: Stage, rank: Rank = Rank.MEDIA) -> Wait:
     return wait
 
 
+def sent_together(on: Stage) -> list[int]:
+    """To how many each step of the answers to come is sent."""
+    counts: list[int] = []
+    send = on.front._fan_out.send
+    on.front._fan_out.send = lambda sendings: counts.append(len(sendings[0].sockets)) or send(sendings)  # type: ignore[method-assign,func-returns-value]
+    return counts
+
+
 def test_those_who_wait_for_the_same_are_answered_together_media_first(on: Stage) -> None:
     playlist = wait_of(on, Rank.PLAYLIST)
     first, second = on.connect(), on.connect()
@@ -295,15 +303,30 @@ def test_those_who_wait_for_the_same_are_answered_together_media_first(on: Stage
     media = wait_of(on)
     third = on.connect()
     assert third.say(GET) == b""
-    order: list[int] = []
-    send = on.front._fan_out.send
-    on.front._fan_out.send = lambda sendings: order.append(len(sendings[0].sockets)) or send(sendings)  # type: ignore[method-assign,func-returns-value]
+    order = sent_together(on)
     playlist.fulfil(Answer.of_bytes(b"P"))
     media.fulfil(Answer.of_bytes(b"M"))
     on.run()
     assert order == [1, 2]
     assert (first.hear(), second.hear(), third.hear()) == (b"P", b"P", b"M")
     assert on.front._timers == {}
+
+
+@pytest.mark.parametrize(("size", "counts"), [(100, [5]), (400_000, [2, 2, 1]), (3_000_000, [1] * 5)])
+def test_the_larger_an_answer_the_fewer_are_sent_it_in_one_step(on: Stage, size: int, counts: list[int]) -> None:
+    wait = wait_of(on)
+    clients = [on.connect() for _ in range(5)]
+    for client in clients:
+        client.say(GET)
+    order = sent_together(on)
+    wait.fulfil(Answer.of_bytes(bytes(size)))
+    heard = 0
+    while heard < 5 * size:
+        on.run()
+        more = sum(len(client.hear()) for client in clients)
+        assert more
+        heard += more
+    assert order == counts
 
 
 def test_what_a_site_says_to_one_requester_no_other_hears(on: Stage) -> None:

@@ -91,20 +91,20 @@ def test_audio_is_sent_at_once_while_the_server_has_time_to_spare() -> None:
     on, publisher, viewer, _ = watched(AppSettings())
     publisher.say(audio(20))
     assert heard(viewer) == [20]
-    on.loop.busy_share = 0.5
+    on.loop.foreground_share = 0.5
     publisher.say(audio(43))
     assert heard(viewer) == []
 
 
 def test_audio_waits_as_well_while_other_workers_are_busy() -> None:
     on, publisher, viewer, _ = watched(AppSettings())
-    on.flusher.busy_share_beside = 0.3
+    on.flusher.foreground_share_beside = 0.3
     publisher.say(audio(20))
     on.loop.advance(0.017)
     assert heard(viewer) == [], "40 ms * 0.3 / 0.7"
     on.loop.advance(0.001)
     assert heard(viewer) == [20]
-    on.loop.busy_share = 0.1
+    on.loop.foreground_share = 0.1
     publisher.say(audio(43))
     on.loop.advance(0.026)
     assert heard(viewer) == [], "40 ms * 0.4 / 0.6"

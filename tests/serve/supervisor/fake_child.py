@@ -86,7 +86,7 @@ class FakeChild:
             case TurnedAway():
                 self.told.append(["turned away", message.limit, message.hits, message.detail])
             case LoadBeside():
-                self.told.append(["load beside", message.busy_share])
+                self.told.append(["load beside", message.foreground_share])
             case PastFigures():
                 self.say("past figures", sent_bytes=message.figures["sent_bytes"])
             case Figures():
@@ -145,7 +145,7 @@ class FakeChild:
         self.reactor.call_later(0.1, self.pulse)
         assert self.welcome is not None
         busy_share = self.welcome.worker / 4
-        figures = {"connections": len(self.connections), "sent_bytes": 1000, "busy_share": busy_share}
+        figures = {"connections": len(self.connections), "sent_bytes": 1000, "foreground_share": busy_share}
         self.link.send(Alive(figures))
 
 

@@ -163,7 +163,7 @@ def test_a_walk_over_many_connections_is_cut_into_slices_with_pauses_between_the
     broker = SimpleNamespace(
         connections={str(number): Watched(looks, number) for number in range(600)},
         streams={},
-        loop=SimpleNamespace(call_later=call_later, busy_share=0.25),
+        loop=SimpleNamespace(call_later=call_later, busy_share=0.25, foreground_share=0.125),
         budget=SimpleNamespace(used_bytes=0, max_bytes=1),
         peers=SimpleNamespace(followed=SimpleNamespace(resumes=7)),
     )
@@ -178,7 +178,8 @@ def test_a_walk_over_many_connections_is_cut_into_slices_with_pauses_between_the
     assert slices == [250, 250, 100]
     assert looks == list(range(600))
     assert pauses_s == [pytest.approx(0.002)] * 2
-    assert [(each.received_bytes, each.busy_share, each.follower_resumes) for each in taken] == [(600, 0.25, 7)]
+    told = [(each.received_bytes, each.busy_share, each.foreground_share, each.follower_resumes) for each in taken]
+    assert told == [(600, 0.25, 0.125, 7)]
 
 
 def test_connections_of_several_slices_are_all_counted(monkeypatch: pytest.MonkeyPatch) -> None:

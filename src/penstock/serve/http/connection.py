@@ -124,7 +124,7 @@ class HttpConnection:
         self._source: Segment | None = None
         """Where the answer on its way is read."""
         self._events = READ
-        self._turn = loop.add(self.descriptor, READ, self._on_turn)
+        self._turn = loop.add(self.descriptor, READ, self._on_turn, is_background=True)
 
     @property
     def takes_shared_bytes(self) -> bool:

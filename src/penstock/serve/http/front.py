@@ -49,6 +49,8 @@ IDLE_S: Final = 60.0
 SLOW_S: Final = 10.0
 """An answer of which nothing is taken for this long is given up, and so is one of what is gone by then."""
 _PER_SLICE: Final = 32
+_SLICE_BYTES: Final = 1024 * 1024
+"""What is sent to several at once takes about half a millisecond at most, whatever its size."""
 _PROTOCOLS: Final = {MediaKind.FLV: "http-flv", MediaKind.MP4: "http-mp4"}
 _ALLOW: Final = b"Allow: GET, HEAD, OPTIONS\r\n"
 _BEARER: Final = b'WWW-Authenticate: Bearer realm="penstock"\r\n'
@@ -105,7 +107,7 @@ class HttpFront:
         self._idle = Deadlines[HttpConnection](loop, IDLE_S, self.on_lost)
         self._slow = Deadlines[HttpConnection](loop, SLOW_S, self.on_lost)
         self._ready: dict[Rank, deque[Wait]] = {rank: deque() for rank in Rank}
-        self._turn = Turn(self._send_ready)
+        self._turn = Turn(self._send_ready, is_background=True)
         self._timers: dict[Wait, Timer] = {}
 
     def __len__(self) -> int:
@@ -357,9 +359,10 @@ class HttpFront:
     def _send_ready(self, _events: int) -> None:
         """Those who waited for the same are sent the same, some at a time, media first."""
         while (wait := next((queue[0] for queue in self._ready.values() if queue), None)) is not None:
-            some = list(islice(wait.waiters, _PER_SLICE))
-            if wait.answer is not None and some:
-                self._send_to_all(wait.answer, some)
+            answer = wait.answer
+            if answer is not None and wait.waiters:
+                count = max(1, min(_PER_SLICE, _SLICE_BYTES // answer.size))
+                self._send_to_all(answer, list(islice(wait.waiters, count)))
             if not wait.waiters:
                 self._ready[wait.rank].popleft()
                 timer = self._timers.pop(wait, None)

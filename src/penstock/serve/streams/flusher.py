@@ -40,7 +40,7 @@ class Flusher:
         self._waiting: dict[LiveStream, float] = {}
         """Streams that are not due yet, and when they are."""
         self.pacer = Pacer()
-        self.busy_share_beside = 0.0
+        self.foreground_share_beside = 0.0
         """Of all other workers, added up, as the supervisor told last."""
         self.rounds = RoundTimes()
 
@@ -95,7 +95,7 @@ class Flusher:
             return log.unflushed_since + (0.0 if is_much else _NO_HURRY_S)
         waiting = Waiting(log.unflushed_since, log.has_unflushed_video, log.next_video_at)
         # What a flush costs is paid in all workers in which the stream is watched, so the load of all of them counts.
-        busy_share = self._loop.busy_share + self.busy_share_beside
+        busy_share = self._loop.foreground_share + self.foreground_share_beside
         return self.pacer.due_at(stream.app.flush, waiting, self._max_wait_s, busy_share)
 
     def _flush(self, streams: list[LiveStream], now: float) -> None:
@@ -123,7 +123,7 @@ class Flusher:
                 self._on_error(error)
         close_lost(lost)
         lag_s = self._loop.clock() - now
-        self.pacer.observe_round(lag_s, now, self._loop.busy_share)
+        self.pacer.observe_round(lag_s, now, self._loop.foreground_share)
         self.rounds.observe(lag_s)
 
     def _begin_encoded(self, encoded: LiveStream, begun: list[tuple[LiveStream, Sending]], now: float) -> None:

@@ -426,7 +426,7 @@ class Supervisor:
         self._reactor.call_later(_FIGURES_S, self._tell_figures)
         self._tell_web(self._entrance_figures())
         for child in self.children.workers:
-            child.link.send(LoadBeside(self._figures.busy_share_beside(child.number)))
+            child.link.send(LoadBeside(self._figures.foreground_share_beside(child.number)))
         teller = next((child for child in self.children.workers if child.is_ready), None)
         if teller is not None:
             for limit, (hits, detail) in self._untold.items():

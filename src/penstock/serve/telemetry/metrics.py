@@ -163,6 +163,7 @@ class MetricsObserver(Observer):
             viewers=sum(live_stream.viewers_here for live_stream in live_streams),
             streams=sum(live_stream.epoch is not None for live_stream in live_streams),
             busy_share=broker.loop.busy_share,
+            foreground_share=broker.loop.foreground_share,
             received_bytes=self._told_received_bytes + (pulls.received_bytes if pulls is not None else 0),
             sent_bytes=self._told_sent_bytes,
             media_messages=self._meters.messages,

@@ -113,7 +113,7 @@ class HlsChannel:
         self._cors = cors
         self._is_guarded = is_guarded
         self._view_of = view_of
-        self._turn = Turn(self._work)
+        self._turn = Turn(self._work, is_background=True)
         self._packager = Packager(chunk_size)
         self._feed = PackagerFeed(self._packager)
         self._names: Names | None = None

@@ -102,7 +102,7 @@ class ViewConnection:
         self.is_closed = False
         self._view = view
         self._loop = loop
-        self._turn = Turn(lambda _events: view.work(loop.now))
+        self._turn = Turn(lambda _events: view.work(loop.now), is_background=True)
 
     @property
     def publications(self) -> Mapping[int, MediaSink]:
