@@ -69,6 +69,9 @@ class OpenedBuffer:
         assert len(data) == size, "told before it was written"
         return data
 
+    def view(self, offset: int, size: int) -> memoryview:
+        return memoryview(self.read(offset, size))
+
     def close(self) -> None:
         assert not self.is_closed, "closed twice"
         self.is_closed = True

@@ -25,6 +25,9 @@ class SegmentBuffer(Protocol):
     def read(self, offset: int, size: int) -> bytes:
         """A copy of some of it."""
 
+    def view(self, offset: int, size: int) -> memoryview:
+        """Some of it, where it can be had without a copy. To be released before more is written."""
+
     def close(self) -> None:
         """Give the memory back."""
 
@@ -56,6 +59,10 @@ class MemoryBuffer:
         """A copy of some of it."""
         # In one step, since another thread may read while this one appends: a view would forbid that.
         return bytes(self._data[offset : offset + size])
+
+    def view(self, offset: int, size: int) -> memoryview:
+        """Some of it. For the thread that appends."""
+        return memoryview(self._data)[offset : offset + size]
 
     def close(self) -> None:
         """Give the memory back."""

@@ -41,7 +41,6 @@ from penstock.logs import get_logger
 from penstock.media_paths import MediaKind
 from penstock.protocol.connection import ConnectionSettings
 from penstock.protocol.via import write_via
-from penstock.relay.segment import SegmentStore
 from penstock.rtmp_address import StreamAddress
 from penstock.serve.boot import Boot
 from penstock.serve.configured import file_modes_of, pull_rules_of, quota_limits_of, recording_settings_of, settings_of
@@ -207,7 +206,7 @@ class Program:
             proxies=TrustedProxies(config.http.trusted_proxies),
             on_error=partial(self.observer.error, None),
         )
-        self._open_hls(store)
+        self._open_hls()
         for kind in OUTPUTS:
             self._http.sites[kind] = LiveSite(self.server.broker, kind, reactor, self.beacons)
         self._http.sites[MediaKind.PICTURE] = ThumbnailSite(self._make_thumbnails(), reactor, gatekeeper)
@@ -215,13 +214,13 @@ class Program:
         self._behind_proxy: dict[int, socket.socket] = {}
         """Connections by their numbers, which may yet be refused by the address that their proxy gave."""
 
-    def _open_hls(self, store: SegmentStore) -> None:
+    def _open_hls(self) -> None:
         """Playlists, and what they name, are answered by this worker."""
         if not self._config.hls.enabled:
             return
         secret = hmac.new(self._welcome.link_secret, b"names of HLS segments", hashlib.sha256).digest()
         broker, table, cors_of = self.server.broker, self._http.table, self._http.cors.shared_lines
-        site = HlsSite(broker, table, self._reactor, secret=secret, store=store, cors_of=cors_of, tokens=self.beacons)
+        site = HlsSite(broker, table, self._reactor, secret=secret, cors_of=cors_of, tokens=self.beacons)
         site.tell_sent_away = self.web.send
         self.web.handle(SentAway, site.sent_away)
         self._http.sites[MediaKind.PLAYLIST] = self._http.sites[MediaKind.BELOW] = site

@@ -390,7 +390,7 @@ def test_one_who_leaves_while_access_is_asked_of_web_hears_nothing_and_neither_d
 
 def test_an_answer_in_a_segment_is_pinned_only_while_it_is_sent(on: Stage) -> None:
     segment = Segment(MemoryBuffer(), 100, 0.0)
-    body = b"m" * 3_000_000
+    body = b"m" * 30_000_000
     segment.append([b"other", b"HEAD\r\n\r\n", body], [], 5 + 8 + len(body))
     on.site.answers = Answer.in_segment(Range(segment, 105, 8 + len(body)), b"HEAD\r\n\r\n")
     client = on.connect()

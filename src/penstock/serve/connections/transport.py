@@ -10,8 +10,6 @@ from typing import Protocol
 
 from penstock.relay.segment import SegmentBuffer
 
-_COPY_BYTES = 64 * 1024
-
 
 class Transport(Protocol):
     """A non-blocking stream of bytes to one peer."""
@@ -69,7 +67,8 @@ class PlainTransport:
         """How much was taken of a range of the log."""
         descriptor = buffer.descriptor
         if descriptor is None:
-            return self.send(buffer.read(offset, min(size, _COPY_BYTES)))
+            with buffer.view(offset, size) as view:
+                return self.send(view)
         try:
             return os.sendfile(self.descriptor, descriptor, offset, size)
         except BlockingIOError:

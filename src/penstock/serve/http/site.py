@@ -115,7 +115,7 @@ class Answer:
 
     @staticmethod
     def in_segment(piece: Range, head: bytes, *, etag: bytes | None = None, keeper: SegmentKeeper = _LOOSE) -> "Answer":
-        """Of a range of shared memory, its head included, to be sent from there. Pinned only while it is sent."""
+        """Of a range of memory, its head included, to be sent from there. Pinned only while it is sent."""
         return Answer(Flush(*piece, []), head, etag, keeper=keeper)
 
 

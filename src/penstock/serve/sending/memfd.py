@@ -48,6 +48,10 @@ class MemfdBuffer:
         """A copy of some of it."""
         return os.pread(self._descriptor, size, offset)
 
+    def view(self, offset: int, size: int) -> memoryview:
+        """Of a copy: what is there is sent by its descriptor."""
+        return memoryview(self.read(offset, size))
+
     def close(self) -> None:
         """Give the memory back. What the kernel still has to send of it stays until it is sent."""
         os.close(self._descriptor)
@@ -75,6 +79,10 @@ class FollowedBuffer:
     def read(self, offset: int, size: int) -> bytes:
         """A copy of some of it."""
         return os.pread(self._descriptor, size, offset)
+
+    def view(self, offset: int, size: int) -> memoryview:
+        """Of a copy: what is there is sent by its descriptor."""
+        return memoryview(self.read(offset, size))
 
     def close(self) -> None:
         """Let go of it here."""

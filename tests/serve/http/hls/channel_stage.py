@@ -61,7 +61,6 @@ class ChannelStage:
             settings,
             secret=b"secret",
             chunk_size=CHUNK_SIZE,
-            store=MemoryStore(),
             budget=self.budget,
             max_bytes=lambda: max_bytes,
             table=self.table,

@@ -23,7 +23,6 @@ from penstock.serve.streams.access.gatekeeper import EXPIRED
 from penstock.serve.streams.access.grant import Grant
 from penstock.serve.streams.publisher import NoPulls
 from tests.relay.packaging.stage import steady
-from tests.relay.support import CountingStore
 from tests.serve.fake_peer import FakePeer
 from tests.serve.http.hls.channel_stage import body_of, data_of, status_of
 from tests.serve.http.numbered_tokens import NumberedTokens
@@ -63,11 +62,8 @@ class Site:
     def __init__(self, on: Stage) -> None:
         self.on = on
         self.table = AnswerTable()
-        store = CountingStore()
         tokens = NumberedTokens()
-        self.site = HlsSite(
-            on.broker, self.table, on.loop, secret=b"secret", store=store, cors_of=lambda _app: b"", tokens=tokens
-        )
+        self.site = HlsSite(on.broker, self.table, on.loop, secret=b"secret", cors_of=lambda _app: b"", tokens=tokens)
 
     def ask(
         self, url: str, agent: str = "player", address: str = "192.0.2.9:1000", grant: Grant | None = None

@@ -24,7 +24,6 @@ from penstock.relay.packaging.packager import Packager
 from penstock.relay.packaging.parts import Packaged, PackagedPart, SegmentStart
 from penstock.relay.packaging.window import Place, Window
 from penstock.relay.readable_log import Flush, ReadableLog
-from penstock.relay.segment import SegmentStore
 from penstock.serve.http.answers import AnswerTable
 from penstock.serve.http.hls.playlists import Form, Playlists, playlist_answer
 from penstock.serve.http.hls.shelves import IMMUTABLE, Shelf, Shelves
@@ -89,7 +88,6 @@ class HlsChannel:
         *,
         secret: bytes,
         chunk_size: int,
-        store: SegmentStore,
         budget: LogBudget,
         max_bytes: Callable[[], int],
         table: AnswerTable,
@@ -106,7 +104,7 @@ class HlsChannel:
         """None until it is known where the stream is."""
         self._settings = settings
         self._secret = secret
-        self._shelves = Shelves(store, budget)
+        self._shelves = Shelves(budget)
         self._max_bytes = max_bytes
         self._table = table
         self._loop = loop

@@ -1,4 +1,4 @@
-"""Shelves: parts and segments as answers, laid out once in shared memory, head and body together.
+"""Shelves: parts and segments as answers, laid out once in memory, head and body together.
 
 Owns one piece of memory for each segment of a stream: its parts as they come and, when somebody first asks for it, the
 segment as a whole. All of it counts in the memory of logs, and is given back when nobody is sent from it any more.
@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.relay.cursor import Range
 from penstock.relay.log import LogBudget
-from penstock.relay.segment import Segment, SegmentStore
+from penstock.relay.segment import MemoryBuffer, Segment
 from penstock.serve.http.layout import head_of
 from penstock.serve.http.site import Answer
 
@@ -19,17 +19,16 @@ IMMUTABLE: Final = b"Cache-Control: public, max-age=86400, immutable\r\n"
 class Shelves:
     """Where the answers of one stream are kept."""
 
-    __slots__ = ("_budget", "_store", "bytes_held")
+    __slots__ = ("_budget", "bytes_held")
 
-    def __init__(self, store: SegmentStore, budget: LogBudget) -> None:
-        self._store = store
+    def __init__(self, budget: LogBudget) -> None:
         self._budget = budget
         self.bytes_held = 0
         """Of what can be asked for. What slow clients still take of the rest is in the budget alone."""
 
     def open(self, content_type: bytes, cors: bytes, now: float) -> "Shelf":
         """An empty one. `cors`: lines of each head."""
-        return Shelf(self, Segment(self._store.create(), 0, now), content_type, cors)
+        return Shelf(self, Segment(MemoryBuffer(), 0, now), content_type, cors)
 
     def write(self, segment: Segment, pieces: Sequence[bytes]) -> None:
         """Take memory for it first: logs may have to make room."""

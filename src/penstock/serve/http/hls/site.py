@@ -21,7 +21,6 @@ from penstock.media_paths import MediaKind, MediaPath
 from penstock.protocol.status import StatusCode
 from penstock.relay.packaging.names import Name, Names, read_name
 from penstock.relay.packaging.window import Place
-from penstock.relay.segment import SegmentStore
 from penstock.serve.http.answers import AnswerTable
 from penstock.serve.http.hls.channel import CLASSIC, LOW_LATENCY, HlsChannel, Multivariant
 from penstock.serve.http.hls.playlists import Form
@@ -65,7 +64,6 @@ class HlsSite:
         loop: Loop,
         *,
         secret: bytes,
-        store: SegmentStore,
         cors_of: Callable[[str], bytes],
         tokens: ViewTokens,
     ) -> None:
@@ -74,7 +72,6 @@ class HlsSite:
         self._table = table
         self._loop = loop
         self._secret = secret
-        self._store = store
         self._cors_of = cors_of
         self._tokens = tokens
         self._channels: dict[str, HlsChannel] = {}
@@ -206,7 +203,6 @@ class HlsSite:
             settings.hls,
             secret=self._secret,
             chunk_size=settings.connection.chunk_size,
-            store=self._store,
             budget=self._broker.budget,
             max_bytes=self._share,
             table=self._table,
