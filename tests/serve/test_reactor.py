@@ -324,7 +324,8 @@ def test_a_gathered_socket_can_be_removed(stage: Stage) -> None:
     assert stage.happened == []
 
 
-def test_who_asks_for_a_further_turn_is_not_kept_waiting_for_an_event(stage: Stage) -> None:
+@pytest.mark.parametrize("is_background", [False, True])
+def test_who_asks_for_a_further_turn_is_not_kept_waiting_for_an_event(stage: Stage, is_background: bool) -> None:
     def again(_events: int) -> None:
         stage.happened.append("turn")
         if len(stage.happened) == 3:
@@ -332,7 +333,7 @@ def test_who_asks_for_a_further_turn_is_not_kept_waiting_for_an_event(stage: Sta
         else:
             stage.reactor.queue(turn)
 
-    turn = Turn(again)
+    turn = Turn(again, is_background=is_background)
     stage.reactor.queue(turn)
     stage.run()
 

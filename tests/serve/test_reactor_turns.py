@@ -308,12 +308,40 @@ def test_who_is_busy_all_the_time_leaves_the_background_as_much_as_it_takes_itse
     assert [name for names in stage.rounds for name in names] == (["busy"] + ["background"] * 7) * 3
 
 
-def test_requests_of_a_busy_time_are_read_together_every_few_milliseconds(stage: Stage) -> None:
+def test_requests_of_a_crowd_are_read_together_every_few_milliseconds(stage: Stage) -> None:
+    stage.add("background", SHORT_S, is_background=True)
     stage.add("background", SHORT_S, is_background=True)
     stage.add("event", 0.001)
     stage.run(11)
     counts = "".join("e" if name == "event" else "b" for name in stage.called if name != "|")
-    assert counts == "eb" + "eeeeeb" * 2, "at once when all was quiet, then every five milliseconds"
+    assert counts == "ebb" + "eeeeebb" * 2, "at once when all was quiet, then every five milliseconds"
+
+
+def test_one_who_asks_again_and_again_and_is_alone_is_read_in_each_round(stage: Stage) -> None:
+    stage.add("background", SHORT_S, is_background=True)
+    stage.add("event", 0.001)
+    stage.run(11)
+    counts = "".join("e" if name == "event" else "b" for name in stage.called if name != "|")
+    assert counts == "eb" + "eeeeeb" + "eb" * 5, "from the second time on"
+
+
+def test_what_is_done_for_many_comes_before_all_who_ask(stage: Stage) -> None:
+    for number in range(10):
+        stage.add(f"asks {number}", 0.0001, is_background=True)
+    stage.run(1)
+    stage.called.clear()
+    stage.queue_in_background("for many", 0.0001)
+    stage.run(1)
+    assert stage.called[1] == "for many"
+
+
+def test_what_is_done_for_many_leaves_those_who_ask_one_turn_of_each_round(stage: Stage) -> None:
+    for _ in range(30):
+        stage.queue_in_background("for many", 0.0003)
+    for number in range(3):
+        stage.add(f"asks {number}", 0.0001, is_background=True)
+    stage.run(3)
+    assert [[name[:4] for name in names] for names in stage.rounds] == [["for ", "for ", "asks"]] * 3
 
 
 def test_when_nothing_of_the_background_was_left_the_next_is_read_at_once(stage: Stage) -> None:

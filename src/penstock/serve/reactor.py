@@ -185,8 +185,12 @@ class Reactor:
         self._background_epoll = select.epoll()
         self._background_look_at = math.inf
         """When it is looked at next; infinite: when it has an event."""
+        self._background_alone: int | None = None
+        """The only descriptor that had an event when there was one last."""
+        self._background_for_many: deque[Turn] = deque()
+        """Those of the background who have no descriptor, whose turn is due: what they do, many may wait for."""
         self._background: deque[Turn] = deque()
-        """Those of the background whose turn is due."""
+        """Those who have one, whose turn is due."""
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._posted: deque[Callable[[], None]] = deque()
@@ -273,7 +277,7 @@ class Reactor:
         if not turn.is_queued:
             turn.is_queued = True
             if turn.is_background:
-                self._background.append(turn)
+                (self._background_for_many if turn.descriptor is None else self._background).append(turn)
             else:
                 (self._heavy if self._is_heavy(turn) else self._further).append(turn)
 
@@ -327,12 +331,12 @@ class Reactor:
                 self._run_events(events)
                 self._finish_round()
             if self._further or self._heavy:
-                self._share_out(self._further)
+                self._share_out(self._further, self.clock() + SHARE_S)
                 # Whoever used least of them first: it may be among them by the load alone.
                 self._heavy = deque(sorted(self._heavy, key=_used_s))
-                self._share_out(self._heavy)
+                self._share_out(self._heavy, self.clock() + SHARE_S)
                 self._finish_round()
-            if self._background or self.now >= self._background_look_at:
+            if self._background_for_many or self._background or self.now >= self._background_look_at:
                 self._work_in_background()
                 self._finish_round()
 
@@ -377,11 +381,16 @@ class Reactor:
             self._look_at_background()
         began_at = self.clock()
         # As much as the others had, so that these do not starve it.
-        self._share_out(self._background, min(max(began_at - self.now, BACKGROUND_S), SHARE_S))
+        ends_at = began_at + min(max(began_at - self.now, BACKGROUND_S), SHARE_S)
+        self._share_out(self._background_for_many, ends_at)
+        self._share_out(self._background, ends_at)
         self._background_s += self.clock() - began_at
 
     def _look_at_background(self) -> None:
-        """At once if there is something for the first time, then at intervals until there is nothing any more."""
+        """At once if there is something for the first time, then at intervals until there is nothing any more.
+
+        One who comes again and again, alone, is no crowd to be gathered, and would wait for each interval.
+        """
         found = self._background_epoll.poll(0, _BACKGROUND_EVENTS)
         for descriptor, events in found:
             turn = self._turns[descriptor]
@@ -390,23 +399,27 @@ class Reactor:
         if len(found) == _BACKGROUND_EVENTS:
             # The kernel hands out what is ready in turns: the others are due.
             self._background_look_at = self.now
+        elif len(found) == 1 and found[0][0] == self._background_alone:
+            self._background_look_at = self.now
         elif found:
+            self._background_alone = found[0][0] if len(found) == 1 else None
             self._background_look_at = self.now + _BACKGROUND_INTERVAL_S
         else:
             self._background_look_at = math.inf
             self._epoll.modify(self._background_epoll.fileno(), READ | select.EPOLLONESHOT)
 
-    def _share_out(self, waiting: deque[Turn], share_s: float = SHARE_S) -> None:
+    def _share_out(self, waiting: deque[Turn], ends_at: float) -> None:
         """Turns one after another until the time that they share is over; the rest comes in later rounds."""
+        if not waiting:
+            return
         at = self.clock()
         self._processor_at = self._processor_clock()
-        share_ends_at = at + share_s
         for _ in range(len(waiting)):
             turn = waiting.popleft()
             turn.is_queued = False
             events, turn.events = turn.events, 0
-            at = self._call(turn, events, at, share_ends_at)
-            if at >= share_ends_at:
+            at = self._call(turn, events, at, ends_at)
+            if at >= ends_at:
                 return
 
     def _call(self, turn: Turn, events: int, at: float, not_after: float = math.inf) -> float:
@@ -475,7 +488,7 @@ class Reactor:
         self._load_from = self.now
 
     def _timeout_s(self, now: float) -> float:
-        if self._further or self._heavy or self._background:
+        if self._further or self._heavy or self._background or self._background_for_many:
             return 0.0
         timers = self._timers
         # A cancelled timer must not wake us.

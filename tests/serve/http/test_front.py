@@ -366,6 +366,20 @@ def test_a_client_that_leaves_while_it_waits_is_noticed(on: Stage) -> None:
     assert (on.gone, wait.waiters) == (["gone"], {})
 
 
+def test_an_event_of_the_time_before_its_request_was_taken_costs_nobody_who_waits_the_connection(on: Stage) -> None:
+    wait = wait_of(on)
+    client = on.connect()
+    client.socket.sendall(GET)
+    (connection,) = on.front._connections
+    connection.look()
+    told = on.loop._turns[connection.descriptor].callback
+    told(READ)
+    assert on.gone == []
+    wait.fulfil(Answer.of_bytes(b"M"))
+    on.run()
+    assert client.hear() == b"M"
+
+
 def test_one_who_leaves_while_access_is_asked_of_web_hears_nothing_and_neither_does_who_comes_next(on: Stage) -> None:
     on.rule("jwt")
     questions: list[AccessQuestion] = []
@@ -403,6 +417,31 @@ def test_an_answer_in_a_segment_is_pinned_only_while_it_is_sent(on: Stage) -> No
             break
     assert heard == b"HEAD\r\n\r\n" + body
     assert not segment.is_pinned
+
+
+def test_an_answer_that_is_dropped_before_its_turn_reaches_all_who_waited_and_is_given_back_once(on: Stage) -> None:
+    wait = wait_of(on)
+    clients = [on.connect() for _ in range(5)]
+    for client in clients:
+        client.say(GET)
+    segment = Segment(MemoryBuffer(), 0, 0.0)
+    segment.append([bytes(400_000)], [], 400_000)
+    given_back: list[bool] = []
+
+    class Keeper:
+        def unpin(self, segment: Segment) -> None:
+            given_back.append(segment.unpin())
+
+    wait.fulfil(Answer.in_segment(Range(segment, 0, 400_000), b"", keeper=Keeper()))
+    assert not segment.drop(), "it is still to be sent"
+    heard = [0] * 5
+    while sum(heard) < 5 * 400_000:
+        on.run()
+        more = [len(client.hear()) for client in clients]
+        assert any(more)
+        heard = [sum(each) for each in zip(heard, more, strict=True)]
+    assert heard == [400_000] * 5
+    assert given_back.count(True) == 1
 
 
 def test_a_client_that_takes_nothing_of_its_answer_is_closed(on: Stage) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.media.frame import FrameKind
 from penstock.relay.readable_log import Flush
-from penstock.relay.segment import Entry, Segment
+from penstock.relay.segment import Entry, MemoryBuffer, Segment
 from penstock.serve.sending.fan_out import FanOut, Sending, send_to_each
 from penstock.serve.sending.memfd import MemfdBuffer
 from penstock.serve.sending.send_ring import SendRing
@@ -118,6 +118,17 @@ def test_without_a_ring_or_for_a_few_one_call_is_made_for_each(
     assert pairs[1][1].recv(100) == b"tiny"
     assert pairs[2][1].recv(9999) == bytes(5000)
     assert ring is None or ring.calls == []
+
+
+def test_what_is_in_plain_memory_alone_is_sent_from_there_and_more_can_be_written_behind_it(pairs: list[Pair]) -> None:
+    segment = Segment(MemoryBuffer(), 100, 0.0)
+    segment.append([b"other", bytes(range(256)) * 200], [], 5 + 51_200)
+    fill(pairs[FULL])
+    pairs[LOST][1].close()
+    kept = Sending(Flush(segment, 105, 51_200, []), near_ends(pairs))
+    assert FanOut(None).send([kept]) == [[51_200, 0, 51_200, -1, 51_200]]
+    assert pairs[0][1].recv(60_000) == bytes(range(256)) * 200
+    segment.append([b"more"], [], 4)
 
 
 def test_a_stream_without_viewers_in_step_is_sent_to_nobody(segment: Segment) -> None:

@@ -18,10 +18,11 @@ from penstock.serve.connections.transport import LowWater, PlainTransport, Trans
 from penstock.serve.http.input import Input, PeekedInput, TakenInput
 from penstock.serve.http.requests import Head
 from penstock.serve.http.site import Answer, Taken, Wait
-from penstock.serve.reactor import READ, WRITE, Loop
+from penstock.serve.reactor import ERROR, HANG_UP, READ, WRITE, Loop
 
 _CLIENT_ENDED: Final = select.EPOLLRDHUP
 """Whoever waits is not read, and would not be missed for long without this."""
+_GONE: Final = _CLIENT_ENDED | HANG_UP | ERROR
 
 
 class State(enum.Enum):
@@ -148,7 +149,8 @@ class HttpConnection:
                 self._look()
             elif self.state is State.SENDING:
                 self._send()
-            elif events:
+            elif events & _GONE:
+                # Not by what came before its request was taken: that may be told late.
                 self._owner.on_lost(self)
         except OSError:
             self._owner.on_lost(self)

@@ -353,6 +353,9 @@ class HttpFront:
         wait.fulfil(wait.late)
 
     def _on_ready(self, wait: Wait) -> None:
+        if wait.answer is not None:
+            # Until all have had it, whatever becomes of it for others.
+            wait.answer.flush.segment.pin()
         self._ready[wait.rank].append(wait)
         self._loop.queue(self._turn)
 
@@ -365,6 +368,8 @@ class HttpFront:
                 self._send_to_all(answer, list(islice(wait.waiters, count)))
             if not wait.waiters:
                 self._ready[wait.rank].popleft()
+                if answer is not None:
+                    answer.keeper.unpin(answer.flush.segment)
                 timer = self._timers.pop(wait, None)
                 if timer is not None:
                     timer.cancel()
@@ -376,16 +381,11 @@ class HttpFront:
     def _send_to_all(self, answer: Answer, waiters: list[Waiter]) -> None:
         sharing = [each for each in waiters if each.takes_shared_bytes]
         particular = [each for each in waiters if not each.takes_shared_bytes]
-        segment = answer.flush.segment
-        segment.pin()
-        try:
-            (sent_to_each,) = self._fan_out.send([Sending(answer.flush, [each.descriptor for each in sharing])])
-            for each, sent_bytes in zip(sharing, sent_to_each, strict=True):
-                each.take_answer(answer, sent_bytes)
-            for each in particular:
-                each.take_answer(answer)
-        finally:
-            answer.keeper.unpin(segment)
+        (sent_to_each,) = self._fan_out.send([Sending(answer.flush, [each.descriptor for each in sharing])])
+        for each, sent_bytes in zip(sharing, sent_to_each, strict=True):
+            each.take_answer(answer, sent_bytes)
+        for each in particular:
+            each.take_answer(answer)
 
     def _refuse(self, connection: HttpConnection, status: int, headers: bytes = b"", *, closes: bool = True) -> None:
         is_last = closes or connection.is_last

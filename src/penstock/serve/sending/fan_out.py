@@ -51,10 +51,14 @@ def _send(sending: Sending) -> list[int]:
     flush, sockets = sending
     if not sockets:
         return []
-    file = flush.segment.buffer.descriptor
-    if flush.size < _SENDFILE_FROM_BYTES or file is None:
+    buffer, offset = flush.segment.buffer, flush.position - flush.segment.start
+    file = buffer.descriptor
+    if file is None and flush.pieces is None:
+        with buffer.view(offset, flush.size) as view:
+            return send_to_each(os.write, sockets, view)
+    if file is None or flush.size < _SENDFILE_FROM_BYTES:
         return send_to_each(os.write, sockets, flush.data)
-    return send_to_each(os.sendfile, sockets, file, flush.position - flush.segment.start, flush.size)
+    return send_to_each(os.sendfile, sockets, file, offset, flush.size)
 
 
 def send_to_each(send: Callable[..., int], sockets: list[int], *arguments: object) -> list[int]:
