@@ -338,6 +338,23 @@ def test_who_asks_for_a_further_turn_is_not_kept_waiting_for_an_event(stage: Sta
     stage.run()
 
 
+def test_one_who_asks_again_as_soon_as_it_is_answered_is_not_kept_waiting_in_the_background(stage: Stage) -> None:
+    with sockets() as (ours, theirs):
+        answered: list[int] = []
+
+        def answer(_events: int) -> None:
+            answered.append(len(ours.recv(100)))
+            theirs.sendall(b"x")
+            if len(answered) == 2000:
+                stage.reactor.stop()
+
+        stage.reactor.add(ours.fileno(), READ, answer, is_background=True)
+        theirs.sendall(b"x")
+        began_at = time.monotonic()
+        stage.run()
+        assert time.monotonic() - began_at < 1.0
+
+
 def test_a_loop_with_nothing_to_do_sleeps(stage: Stage) -> None:
     rounds: list[int] = []
     stage.reactor.after_events = lambda: rounds.append(1)

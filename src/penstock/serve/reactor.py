@@ -488,7 +488,9 @@ class Reactor:
         self._load_from = self.now
 
     def _timeout_s(self, now: float) -> float:
-        if self._further or self._heavy or self._background or self._background_for_many:
+        if self._further or self._heavy or self._background_for_many or self._background:
+            return 0.0
+        if self._background_look_at <= now:
             return 0.0
         timers = self._timers
         # A cancelled timer must not wake us.
