@@ -157,6 +157,15 @@ def test_a_request_for_media_is_answered_here_and_the_connection_stays(on: Stage
     assert on.site.asked[0].key == "live/cam"
 
 
+@pytest.mark.parametrize("before", [b"http://live.example", b"HTTPS://[::1]:8080"])
+def test_a_whole_address_is_asked_for_as_its_path(on: Stage, before: bytes) -> None:
+    client = on.connect()
+    asked = GET.replace(b"GET ", b"GET " + before).replace(b" HTTP/", b"?wait_s=3 HTTP/")
+    assert without_date(client.say(asked)).endswith(b"#EXTM3U\n")
+    assert on.site.asked[-1].parameters == {"wait_s": "3"}
+    assert on.site.asked[-1].path == MediaPath("live", "cam", MediaKind.PLAYLIST)
+
+
 def test_what_is_not_media_goes_to_web_whole_also_behind_an_answer(on: Stage) -> None:
     client = on.connect()
     client.say(GET)

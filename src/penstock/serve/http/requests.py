@@ -19,6 +19,8 @@ MAX_HEAD_BYTES: Final = 16 * 1024
 METHODS: Final = frozenset((b"GET", b"HEAD", b"OPTIONS"))
 
 _LINE: Final = re.compile(rb"([A-Z]{1,16}) ([!-~]{1,16384}) HTTP/1\.[01]", re.ASCII)
+_AUTHORITY: Final = re.compile(r"https?://[^/?]+(?=/)", re.ASCII | re.IGNORECASE)
+"""What is before the path where a client names the whole address, as it would to a proxy."""
 _END_OF_LINE: Final = re.compile(rb"\r?\n")
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _NO_GZIP: Final = re.compile(rb"gzip[ \t]*;[ \t]*q=0(\.0*)?[ \t]*(,|$)", re.ASCII)
@@ -92,7 +94,9 @@ def read_line(raw: bytes) -> Line | None:
     parts = _LINE.fullmatch(raw)
     if parts is None:
         return None
-    path, _, query = parts[2].decode("ascii").partition("?")
+    target = parts[2].decode("ascii")
+    authority = _AUTHORITY.match(target)
+    path, _, query = (target if authority is None else target[authority.end() :]).partition("?")
     media = read_media_path(path)
     return None if media is None else Line(parts[1], media, query)
 
