@@ -25,7 +25,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     busy_share: float = 0.0
     """How much of its time the loop does not wait."""
     foreground_share: float = 0.0
-    """The same without what it does in the background: requests for HLS and what is made for them."""
+    """The same without what it does in the background: requests over HTTP and what is made for them."""
     received_bytes: int = 0
     sent_bytes: int = 0
     media_messages: int = 0

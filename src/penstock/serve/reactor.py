@@ -313,7 +313,6 @@ class Reactor:
         """Serve until stopped."""
         self._is_running = True
         poll, clock = self._epoll.poll, self.clock
-        only_background = [(self._background_epoll.fileno(), READ)]
         woke_at = clock()
         while self._is_running:
             waits_from = clock()
@@ -325,11 +324,8 @@ class Reactor:
             if self._coalesced:
                 for reads in self._coalesced_reads.values():
                     events += reads.poll(self.now)
-            if events == only_background and self.now < self.flush_at and not (self._further or self._heavy):
-                self._background_look_at = self.now
-            else:
-                self._run_events(events)
-                self._finish_round()
+            self._run_events(events)
+            self._finish_round()
             if self._further or self._heavy:
                 self._share_out(self._further, self.clock() + SHARE_S)
                 # Whoever used least of them first: it may be among them by the load alone.
@@ -377,9 +373,9 @@ class Reactor:
 
     def _work_in_background(self) -> None:
         """A little of it, whatever there is: the loop then looks at once whether anybody else has come."""
+        began_at = self.clock()
         if self.now >= self._background_look_at:
             self._look_at_background()
-        began_at = self.clock()
         # As much as the others had, so that these do not starve it.
         ends_at = began_at + min(max(began_at - self.now, BACKGROUND_S), SHARE_S)
         self._share_out(self._background_for_many, ends_at)
